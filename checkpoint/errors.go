@@ -1,0 +1,6 @@
+package checkpoint
+
+import "errors"
+
+// ErrNotFound: there is no such checkpoint.
+var ErrNotFound = errors.New("no such checkpoint")

@@ -1,0 +1,22 @@
+// Package sqlgen folds change events and writes them as SQL: one statement per table and kind, not one per row.
+//
+// # Fold
+//
+// A [Batch] takes events in order ([Batch.Add]) and keeps what remains of them. In a table with a key, successive
+// changes of one row become one: a create then a delete is a delete, a delete then a create is an update, and a key
+// that changes (Debezium sends the delete of the old and the create of the new one, tied together by headers) is one
+// move of the row, which keeps the values that the source did not send. In a table without a key the rows are a bag:
+// an insert and a delete of equal rows cancel out.
+//
+// # Rows
+//
+// A row is kept encoded, in the target's own columns: for each written column a 4-byte big-endian length and as many
+// bytes; the negative lengths [NullLength], [UnsentLength] and [UnavailableLength] stand for what has no bytes. The bytes of a value are what the
+// dialect's [Encoder] made of it and are canonical: equal values have equal bytes, so the fold compares keys and rows by
+// bytes alone.
+//
+// # Dialects
+//
+// A [Dialect] knows one database: how identifiers are quoted, which type stands for which, how a value is encoded, and how
+// folded [Changes] are written as statements. SQL is built there and nowhere else; values are always arguments.
+package sqlgen

@@ -1,0 +1,94 @@
+package sqlgen
+
+import (
+	"fmt"
+
+	"replicator/debezium"
+	"replicator/schema"
+)
+
+// Statement is one SQL statement that carries many rows.
+type Statement struct {
+	Table schema.Name
+	Kind  StatementKind
+	SQL   string
+	Args  []any // what the dialect's driver takes; for PostgreSQL each is an [Array]
+	Rows  int   // how many rows it carries; 0 for Truncate
+	Want  int64 // rows that it must affect, or the target does not hold what the source says; -1: any number
+
+	// Origin says which record asked for row i; for errors.
+	Origin func(i int) Origin
+	// Slice returns the same statement for the rows [i, j): how a sink finds the one row that the database refuses.
+	// It is nil when Rows < 2.
+	Slice func(i, j int) Statement
+}
+
+// StatementKind is what a statement does.
+type StatementKind uint8
+
+// The kinds of statements.
+const (
+	TruncateTable StatementKind = iota + 1 // remove all rows
+	DeleteRows                             // remove rows by key, or one matching row each in a table without a key
+	MoveRows                               // change keys
+	UpdateRows                             // change some columns of existing rows
+	UpsertRows                             // insert or replace rows by key
+	InsertRows                             // add rows to a table without a key
+)
+
+// Origin names the record that a row came from, for errors.
+type Origin struct {
+	Partition debezium.Partition
+	Offset    int64
+	Key       string // the row's key for people, as in "id=5"; empty for a table without one
+}
+
+func (o Origin) String() string {
+	if o.Key == "" {
+		return fmt.Sprintf("%v offset %d", o.Partition, o.Offset)
+	}
+	return fmt.Sprintf("%v offset %d, key %s", o.Partition, o.Offset, o.Key)
+}
+
+// Class says what is wrong with a record or a value, in words that operators and scripts can match.
+type Class string
+
+// The classes.
+const (
+	BadRecord        Class = "bad_record"         // cannot be decoded
+	InvalidValue     Class = "invalid_value"      // not a value of the column's type
+	OutOfRange       Class = "value_out_of_range" //
+	TooLarge         Class = "value_too_large"    // longer than the column
+	Unstorable       Class = "unstorable_value"   // the target has no such value (NUL in text, NaN in an integer)
+	NotNullViolation Class = "not_null_violation"
+	UniqueViolation  Class = "unique_violation"
+	ForeignKey       Class = "foreign_key_violation"
+	CheckViolation   Class = "check_violation"
+	MissingColumn    Class = "missing_column"   // the target's table lacks it
+	AmbiguousColumn  Class = "ambiguous_column" // two columns of the target fit
+	UnknownTable     Class = "unknown_table"    // the target lacks it and schema.create is off
+	KeyMismatch      Class = "key_mismatch"     // the event lacks a column of the target's key
+	NameTooLong      Class = "identifier_too_long"
+	UnsupportedType  Class = "unsupported_type"  // no lossless way from the event's type to the column's
+	UnavailableValue Class = "unavailable_value" // the source did not send it, and the target has no row that holds it
+	MissingRow       Class = "missing_row"       // an update or delete found no row in a table without a key
+)
+
+// RowError is a record or a value that cannot be applied. It will not pass by trying again.
+type RowError struct {
+	Class  Class
+	Table  schema.Name
+	Column string // empty: the whole row
+	Origin Origin
+	Err    error // what was wrong, without the value itself
+}
+
+func (e *RowError) Error() string {
+	s := fmt.Sprintf("%s: table %s", e.Class, e.Table)
+	if e.Column != "" {
+		s += ", column " + e.Column
+	}
+	return fmt.Sprintf("%s, %v: %v", s, e.Origin, e.Err)
+}
+
+func (e *RowError) Unwrap() error { return e.Err }

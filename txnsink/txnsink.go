@@ -1,0 +1,91 @@
+package txnsink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"replicator/schema"
+	"replicator/sqlgen"
+)
+
+// ID names one transaction of one pipeline. It is never used twice: an epoch uses a checkpoint number once.
+type ID struct {
+	Pipeline   string `json:"pipeline"`
+	Epoch      int64  `json:"epoch"`
+	Checkpoint int64  `json:"checkpoint"`
+	Worker     int    `json:"worker"`
+}
+
+func (id ID) String() string {
+	return fmt.Sprintf("%s:%d:%d:%d", id.Pipeline, id.Epoch, id.Checkpoint, id.Worker)
+}
+
+// Txn is one open transaction. It belongs to one goroutine at a time.
+type Txn interface {
+	// Apply runs the statements in order. After an error only Abort may follow, on every database.
+	// A statement that the database refuses because of a row's data is a *sqlgen.RowError that names the row.
+	Apply(ctx context.Context, batch []sqlgen.Statement) error
+	// PreCommit writes the witness and makes the transaction durable, invisible, and known from here on by its ID
+	// alone. After an error its outcome is not known; Pending tells.
+	PreCommit(ctx context.Context) error
+	// Commit writes the witness and makes the transaction durable and visible in one step. For use without PreCommit.
+	Commit(ctx context.Context) error
+	// Abort rolls an unprepared transaction back. It is safe after any error, and after PreCommit or Commit it does
+	// nothing to what was prepared or committed.
+	Abort(ctx context.Context) error
+}
+
+// Prepared is a transaction in doubt.
+type Prepared struct {
+	ID         ID
+	AgeSeconds float64 // since it was prepared, by the target's clock
+}
+
+// Sink is the transactions and the catalog of one target database. It is safe for concurrent use.
+type Sink interface {
+	// Fence gives the pipeline's workers 0..workers-1 to epoch: from now on no transaction of an earlier epoch can be
+	// prepared or committed in one step. It ends earlier epochs' sessions where it can. While one of them is in
+	// doubt, or still at work, it fails with ErrBusy. If a later epoch has fenced already: ErrFenced.
+	Fence(ctx context.Context, pipeline string, epoch int64, workers int) error
+
+	// Begin opens a transaction. One transaction a worker may be open at a time; the previous one may be in doubt.
+	Begin(ctx context.Context, id ID) (Txn, error)
+
+	// Commit commits a prepared transaction. Doing it twice is fine. If it is neither prepared nor witnessed: ErrLost.
+	Commit(ctx context.Context, id ID) error
+	// Abort rolls a prepared transaction back. One that does not exist is fine.
+	Abort(ctx context.Context, id ID) error
+	// Pending lists the pipeline's prepared transactions, of every epoch.
+	Pending(ctx context.Context, pipeline string) ([]Prepared, error)
+
+	// Dialect is the SQL that Apply takes.
+	Dialect() sqlgen.Dialect
+	// Table reads a table's shape from the catalog; nil: there is none.
+	Table(ctx context.Context, name schema.Name) (*schema.Table, error)
+	// Define runs DDL, each statement by itself, outside of any Txn.
+	Define(ctx context.Context, ddl []string) error
+
+	Close() error
+}
+
+// The errors that a caller branches on.
+var (
+	// ErrFenced: a later epoch of the pipeline is at work; this process must do nothing more.
+	ErrFenced = errors.New("fenced by a later run of this pipeline")
+	// ErrLost: a transaction that a saved checkpoint decided to commit exists no more and was never committed.
+	ErrLost = errors.New("transaction lost")
+	// ErrBusy: something that will pass holds what is needed.
+	ErrBusy = errors.New("busy")
+)
+
+// Permanent says whether err will come again however often the same is tried: the configuration, the target's
+// settings or the data must change first.
+func Permanent(err error) bool {
+	var p interface{ Permanent() bool }
+	if errors.As(err, &p) {
+		return p.Permanent()
+	}
+	var row *sqlgen.RowError
+	return errors.As(err, &row) || errors.Is(err, ErrFenced) || errors.Is(err, ErrLost)
+}

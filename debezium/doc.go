@@ -3,8 +3,17 @@
 // The shapes are those of Debezium's documentation (Connectors, "Data change events"): an envelope with before,
 // after, source, op and ts_ms, wrapped by Kafka Connect's JSON converter as {"schema": ..., "payload": ...} or bare.
 //
-// The package is pure: no network, clock or goroutine. A [Decoder] takes one [Record] at a time and returns [Event]s
-// whose values are Kafka Connect's primitives, still unconverted: what an int64 means (a count, microseconds since
-// the epoch) is said by its [Field], and becomes a target's value only in package sqlgen. Nothing here passes through
-// float64, and values point into the record's bytes wherever no escape must be undone.
+// The package is pure: no network, clock or goroutine. A [Decoder] takes a [Batch] of records at a time and returns
+// [Event]s whose values are Kafka Connect's primitives, still unconverted: what an int64 means (a count, microseconds
+// since the epoch) is said by its [Field], and becomes a target's value only in package sqlgen. Nothing here passes
+// through float64, and values point into the record's bytes wherever no escape must be undone.
+//
+// Nothing is repaired in silence. Text that is not UTF-8, half of a surrogate pair, a field that is there twice, a field
+// that the message's own schema lacks, and a record that is neither a change nor one of Debezium's other messages are
+// errors, a [RecordError] each. Only the keys in the headers of a changed key are optional: some connector options write
+// them in forms that cannot be read.
+//
+// How a record is read, in the order of the files: decoder.go (what is remembered between batches), reading.go (one
+// batch: values, rows, and the schema taken off), envelope.go (what a message is), source.go, change.go (the
+// schema-change topic), connect.go (schemas of Kafka Connect's JSON converter), json.go (the scanner).
 package debezium

@@ -72,6 +72,7 @@ type Table struct {
 	Columns    []Column
 	PrimaryKey []string   // column names in key order; empty: no primary key
 	Unique     [][]string // other unique indexes of plain columns, each in index order
+	References []Name     // tables that foreign keys of this one point to, without itself
 	Comment    string
 }
 

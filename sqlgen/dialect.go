@@ -31,7 +31,14 @@ type Options struct {
 	Time    string // schema.types.time: interval or time
 	JSON    string // schema.types.json: jsonb or json
 	Enum    string // schema.types.enum: text
-	Nul     string // schema.types.nul: stop, strip or replace
+	Nul     string // schema.types.nul: stop, strip or replace (by U+FFFD); "" is stop
+
+	// TimePrecision is source.time_precision: auto (or ""), adaptive or connect. It says in which unit a source sends
+	// TIME and DATETIME values that come without a schema; see TimeUnits.
+	TimePrecision string
+	// Units collects the evidence for TimePrecision auto: one per pipeline, shared by its tables. It may be nil, and
+	// then each column learns by itself.
+	Units *TimeUnits
 
 	// Changed is called for each value that Nul strip or replace altered. It may be nil.
 	Changed func(table schema.Name, column string)
@@ -59,4 +66,12 @@ type Dialect interface {
 
 	// Statements writes the changes of one table, in an order that is right for that table.
 	Statements(t *Target, c Changes) []Statement
+}
+
+// Canonicalizer is a Dialect whose encoders keep more than equality sees, such as the zeros after the point of 1.50.
+// The fold compares what Canonical makes of a value; a Dialect that is none has canonical encoders throughout.
+type Canonicalizer interface {
+	// Canonical returns a function that appends value, made by the Encoder of c, to dst in the form that all values
+	// equal to it share, or nil if the encoded bytes have that property already.
+	Canonical(c schema.Column) func(dst, value []byte) []byte
 }

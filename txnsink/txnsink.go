@@ -23,6 +23,8 @@ func (id ID) String() string {
 
 // Txn is one open transaction. It belongs to one goroutine at a time.
 type Txn interface {
+	// ID is the one that Begin was given.
+	ID() ID
 	// Apply runs the statements in order. After an error only Abort may follow, on every database.
 	// A statement that the database refuses because of a row's data is a *sqlgen.RowError that names the row.
 	Apply(ctx context.Context, batch []sqlgen.Statement) error

@@ -1,0 +1,72 @@
+# `make` lists the targets.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+FUZZTIME := 30s
+TOOLS    := $(CURDIR)/.cache/bin
+LINT     := v2.15.0
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(TOOLS)/golangci-lint-$(LINT) ## download modules, build the linter, look for PostgreSQL
+	go mod download
+	@ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null || command -v initdb \
+		|| echo "no PostgreSQL server here: tests and demo will download one; better install Debian's package postgresql"
+
+.PHONY: build
+build: ## build bin/replicator
+	@echo "building bin/replicator $(VERSION)"
+	@go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/replicator ./cmd/replicator
+
+.PHONY: test
+test: ## unit, protocol, conformance and PostgreSQL tests with the race detector; starts what it needs
+	@echo "testing every package with -race; tests start private PostgreSQL servers and Kafka brokers on free ports"
+	go vet ./...
+	go test -race -timeout 20m ./...
+
+.PHONY: race
+race: ## the concurrent packages three times over, with the race detector
+	go test -race -count=3 -timeout 20m ./checkpoint/... ./debezium/... ./txnsink/...
+
+.PHONY: lint
+lint: $(TOOLS)/golangci-lint-$(LINT) ## golangci-lint, with .golangci.yml
+	@echo "linting"
+	@$< run ./...
+
+# The linter is built with this machine's Go: a downloaded binary may not read a newer language.
+$(TOOLS)/golangci-lint-$(LINT):
+	@echo "building golangci-lint $(LINT) into $(TOOLS) (a minute or two, once)"
+	@mkdir -p $(TOOLS)
+	@GOBIN=$(TOOLS) GOFLAGS=-mod=mod go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT)
+	@mv $(TOOLS)/golangci-lint $@
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME (30s)
+	@for package in $$(go list ./...); do \
+		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
+			echo "fuzzing $$package $$target for $(FUZZTIME)"; \
+			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$package; \
+		done; \
+	done
+
+.PHONY: bench
+bench: ## every benchmark, with allocations
+	go test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: e2e
+e2e: ## MySQL, Debezium, Kafka and PostgreSQL for real, with kills (root on Debian; installs them the first time)
+	e2e/run
+
+.PHONY: demo
+demo: build ## the whole job on this machine: killed on the way, and every row compared
+	bin/replicator demo
+
+.PHONY: golden
+golden: ## write the golden files anew; the diff is the review
+	go test $$(grep -rlE 'flag\.Bool\("update"' --include='*_test.go' . | xargs -n1 dirname | sort -u) -update

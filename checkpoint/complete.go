@@ -1,0 +1,153 @@
+package checkpoint
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"replicator/debezium"
+	"replicator/txnsink"
+)
+
+// sweepEvery is how often a running pipeline looks for transactions of earlier epochs that turned up after recovery.
+const sweepEvery = 30 * time.Second
+
+// barrier passes from the router through every lane and gathers their transactions.
+type barrier struct {
+	id        int64
+	positions debezium.Positions
+	rows      int64
+	lanes     int
+	txns      chan txnsink.Txn // with room for every lane; nil: the lane has none
+}
+
+// collect waits until the barrier has passed every lane.
+func (b *barrier) collect(ctx context.Context) ([]txnsink.Txn, error) {
+	var txns []txnsink.Txn
+	for range b.lanes {
+		select {
+		case <-ctx.Done():
+			return txns, ctx.Err()
+		case t := <-b.txns:
+			if t != nil {
+				txns = append(txns, t)
+			}
+		}
+	}
+	return txns, nil
+}
+
+// committer completes one checkpoint after the other (invariant 4). It never waits for a lane's apply once the
+// barrier has passed: an apply may itself be waiting for a row that the outstanding transaction holds. While it runs
+// it owns run.last.
+type committer struct{ *run }
+
+func (c *committer) loop(ctx context.Context, cuts <-chan *barrier, saved chan<- Checkpoint) error {
+	sweep := time.NewTicker(sweepEvery)
+	defer sweep.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-sweep.C:
+			if err := c.sweep(ctx); err != nil {
+				return err
+			}
+		case b := <-cuts:
+			if err := c.complete(ctx, b); err != nil {
+				return err
+			}
+			if err := send(ctx, saved, c.last); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// complete carries the protocol out for one barrier.
+func (c *committer) complete(ctx context.Context, b *barrier) error {
+	txns, err := b.collect(ctx)
+	prepare := func() error { return each(txns, func(t txnsink.Txn) error { return t.PreCommit(ctx) }) }
+	commit := func() error { return each(txns, func(t txnsink.Txn) error { return t.Commit(ctx) }) }
+	save := func() error { return c.save(ctx, b, txns) }
+	commitPrepared := func() error {
+		return each(c.last.Txns, func(id txnsink.ID) error {
+			if err := c.Sink.Commit(ctx, id); err != nil {
+				return lost(id, err)
+			}
+			return nil
+		})
+	}
+	if err == nil {
+		switch c.Delivery {
+		case TwoPhase:
+			err = inOrder(prepare, save, commitPrepared) // invariant 3
+		case AtLeastOnce:
+			err = inOrder(commit, save)
+		case AtMostOnce:
+			err = inOrder(save, commit)
+		}
+	}
+	if err == nil {
+		c.progressed = true
+		return nil
+	}
+	for _, t := range txns {
+		if aerr := abort(ctx, t); aerr != nil { // nothing that may be prepared: invariant 5
+			c.Log.Debug("abort after a failure", "error", aerr)
+		}
+	}
+	return err
+}
+
+// save saves the barrier's positions, and the transactions where their commit is still to come.
+func (c *committer) save(ctx context.Context, b *barrier, txns []txnsink.Txn) error {
+	cp := Checkpoint{
+		Pipeline: c.Pipeline, Epoch: c.last.Epoch, ID: b.id,
+		Positions: b.positions, Rows: b.rows, Created: time.Now().UTC(),
+	}
+	if c.Delivery == TwoPhase {
+		for _, t := range txns {
+			cp.Txns = append(cp.Txns, t.ID())
+		}
+	}
+	if err := c.Store.Save(ctx, cp, c.Retain); err != nil {
+		return fmt.Errorf("save checkpoint %d: %w", cp.ID, err)
+	}
+	c.last = cp
+	return nil
+}
+
+// sweep aborts what a fenced process managed to prepare.
+func (c *committer) sweep(ctx context.Context) error {
+	pending, err := c.Sink.Pending(ctx, c.Pipeline)
+	if err != nil {
+		return fmt.Errorf("list transactions in doubt: %w", err)
+	}
+	for _, p := range pending {
+		switch {
+		case p.ID.Epoch > c.last.Epoch:
+			return fmt.Errorf("transaction %v is of a later run: %w", p.ID, txnsink.ErrFenced)
+		case p.ID.Epoch < c.last.Epoch:
+			if err := c.Sink.Abort(ctx, p.ID); err != nil {
+				return fmt.Errorf("abort %v: %w", p.ID, err)
+			}
+			c.Log.Warn("rolled back a transaction that a fenced run had prepared", "transaction", p.ID.String())
+		}
+	}
+	return nil
+}
+
+// inOrder runs steps until one fails.
+func inOrder(steps ...func() error) error {
+	return each(steps, func(step func() error) error { return step() })
+}
+
+func each[T any](list []T, do func(T) error) error {
+	for _, v := range list {
+		if err := do(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}

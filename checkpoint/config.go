@@ -1,0 +1,117 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"time"
+
+	"replicator/debezium"
+	"replicator/schema"
+	"replicator/sqlgen"
+	"replicator/txnsink"
+)
+
+// Delivery is what a pipeline promises, and so the order in which a checkpoint is completed.
+type Delivery string
+
+// The deliveries; the package's text says what each does.
+const (
+	TwoPhase    Delivery = "two-phase"
+	AtLeastOnce Delivery = "at-least-once"
+	AtMostOnce  Delivery = "at-most-once"
+)
+
+// Config is one pipeline. [Run] checks it.
+type Config struct {
+	Pipeline string
+	Delivery Delivery
+
+	// A checkpoint is cut at the first of Interval, Rows and Bytes, and MinInterval after the one before when the
+	// source has nothing more to read.
+	Interval    time.Duration
+	MinInterval time.Duration
+	Rows        int   // events
+	Bytes       int64 // of events, as they were in Kafka
+	Retain      int   // checkpoints that the store keeps
+
+	Workers int // lanes
+
+	Source  Source
+	Sink    txnsink.Sink
+	Store   Store
+	Decoder *debezium.Decoder
+	Tables  TablesConfig
+
+	UntilCaughtUp bool  // stop after a last checkpoint when every partition has reached the end that it had at start
+	From          int64 // start from this saved checkpoint instead of the last; 0: the last
+
+	Log      *slog.Logger
+	Progress func(Progress) // called by one goroutine, after each batch and each checkpoint; may be nil
+}
+
+// Progress is how far a run has come.
+type Progress struct {
+	Events     int64 // events routed since the start of the run
+	Rows       int64 // events of committed checkpoints since the start of the run
+	Checkpoint int64 // the last one saved
+	Lag        int64 // offsets between the positions and the last stable offsets that were seen
+	ToGo       int64 // until caught up: offsets left to the ends at start
+	Total      int64 // until caught up: offsets from the start to the ends at start
+}
+
+// TablesConfig says which table of the target a source's table goes to.
+type TablesConfig struct {
+	Template    string // of the target's name: {topic} {database} {schema} {table}; a dot outside of them separates the target's schema
+	Rules       []Rule // the first that matches wins
+	Create      bool   // create missing tables
+	SchemaTopic string // Debezium's schema-change topic; empty: none
+	// SchemaWait bounds how long a row of a table that the schema-change topic has not described yet waits for it.
+	SchemaWait time.Duration
+	Options    sqlgen.Options
+}
+
+// Rule is what the configuration says about some tables.
+type Rule struct {
+	Match  *regexp.Regexp // anchored; of "database.schema.table", or "database.table" where there is no schema
+	Skip   bool
+	Target string   // a template in place of TablesConfig.Template; empty: that one
+	Key    []string // columns to match rows by; empty: the target's primary key
+}
+
+// check completes c with defaults and says what is wrong with it.
+func (c *Config) check() error {
+	switch c.Delivery {
+	case TwoPhase, AtLeastOnce, AtMostOnce:
+	default:
+		return fmt.Errorf("delivery %q is not served", c.Delivery)
+	}
+	if c.Pipeline == "" || c.Source == nil || c.Sink == nil || c.Store == nil || c.Decoder == nil {
+		return errors.New("pipeline, source, sink, store and decoder are required")
+	}
+	if c.Interval <= 0 || c.MinInterval < 0 || c.Rows <= 0 || c.Bytes <= 0 || c.Retain <= 0 || c.Workers <= 0 {
+		return errors.New("checkpoint interval, rows, bytes, retain and workers must be positive")
+	}
+	if c.Tables.Template == "" {
+		c.Tables.Template = "{table}"
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Progress == nil {
+		c.Progress = func(Progress) {}
+	}
+	return nil
+}
+
+// sourceTable names a table of the source.
+type sourceTable struct{ database, schema, table string }
+
+func (s sourceTable) String() string {
+	n := schema.Name{Schema: s.schema, Table: s.table}.String()
+	if s.database == "" {
+		return n
+	}
+	return s.database + "." + n
+}

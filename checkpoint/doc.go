@@ -1,0 +1,38 @@
+// Package checkpoint is the pipeline: it reads, routes, applies, and decides.
+//
+// A checkpoint is a set of Kafka positions and the fate of the transactions that hold everything up to them. [Run] cuts
+// one again and again by a barrier that passes from the router through every lane, and completes it in the order
+// that the delivery asks for:
+//
+//	two-phase      prepare, save, commit what was prepared
+//	at-least-once  commit, save
+//	at-most-once   save, commit
+//
+// Start, failure, lost connection and recovery are one path (see recover in recover.go), and there is one retry loop.
+//
+// # Crash table (two-phase)
+//
+//	crash after            target holds           last checkpoint  recovery
+//	apply                  nothing                n                replay from n
+//	some prepared          prepared, invisible    n                abort them, replay from n
+//	prepared, save unknown prepared, invisible    n or n+1         n: abort, replay; n+1: commit
+//	saved, some committed  part visible           n+1              commit all
+//	table created          an empty table         n                found in the catalog, used
+//
+// # Invariants
+//
+// The code cites them by number.
+//
+//  1. A position in a checkpoint is the next offset to fetch. Every event before it was handed to a lane before the
+//     barrier, every event from it on comes after: one goroutine, the router, sends both events and barriers.
+//  2. A saved checkpoint is a decision. Its transactions are committed, whoever must do it and however often; every
+//     other prepared transaction of the pipeline with an older epoch is aborted.
+//  3. Save comes after every PreCommit of the checkpoint and before any Commit of it.
+//  4. At most one checkpoint is outstanding: barrier n+1 passes only after n is committed.
+//  5. On a failure nothing that may be prepared is rolled back here: the save may have happened. Only recovery, which
+//     knows the last checkpoint, decides.
+//  6. Nothing is applied before the store has given this process a new epoch, what is in doubt was decided, and the sink was fenced
+//     with that epoch.
+//  7. Checkpoint numbers grow over all epochs, also when an older one is replayed.
+//  8. "Unknown transaction" never means "committed": the sink's witness says so or the pipeline stops with ErrLost.
+package checkpoint

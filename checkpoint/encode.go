@@ -1,0 +1,86 @@
+package checkpoint
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"replicator/debezium"
+	"replicator/txnsink"
+)
+
+// encodingVersion is the version of the JSON that Marshal writes. It changes when an older program would
+// misunderstand it.
+const encodingVersion = 1
+
+// document is a checkpoint as JSON. Positions are a list: a map's keys could only be texts.
+type document struct {
+	Version   int          `json:"version"`
+	Pipeline  string       `json:"pipeline"`
+	Epoch     int64        `json:"epoch"`
+	ID        int64        `json:"id"`
+	Created   time.Time    `json:"created"`
+	Rows      int64        `json:"rows"`
+	Savepoint bool         `json:"savepoint,omitempty"`
+	Positions []positionOf `json:"positions"`
+	Txns      []txnsink.ID `json:"transactions,omitempty"`
+}
+
+type positionOf struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	debezium.Position
+}
+
+// Marshal returns c as JSON, for stores and for export. Equal checkpoints have equal JSON.
+func Marshal(c Checkpoint) ([]byte, error) {
+	d := document{
+		Version: encodingVersion, Pipeline: c.Pipeline, Epoch: c.Epoch, ID: c.ID, Created: c.Created.UTC(),
+		Rows: c.Rows, Savepoint: c.Savepoint, Positions: make([]positionOf, 0, len(c.Positions)), Txns: c.Txns,
+	}
+	for p, pos := range c.Positions {
+		d.Positions = append(d.Positions, positionOf{p.Topic, p.ID, pos})
+	}
+	slices.SortFunc(d.Positions, func(a, b positionOf) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	return json.Marshal(d)
+}
+
+// Unmarshal reads what Marshal wrote. What it accepts it understood: another version, an unknown member and a position that
+// cannot be are errors.
+func Unmarshal(b []byte) (Checkpoint, error) {
+	var d document
+	var version struct {
+		Version int `json:"version"`
+	}
+	if err := json.Unmarshal(b, &version); err != nil {
+		return Checkpoint{}, fmt.Errorf("decode checkpoint: %w", err)
+	}
+	if version.Version != encodingVersion {
+		return Checkpoint{}, fmt.Errorf("decode checkpoint: its encoding is version %d, this program reads version %d", version.Version, encodingVersion)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(b))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&d); err != nil {
+		return Checkpoint{}, fmt.Errorf("decode checkpoint: %w", err)
+	}
+	if d.Pipeline == "" || d.Epoch < 0 || d.ID < 0 || d.Rows < 0 {
+		return Checkpoint{}, fmt.Errorf("decode checkpoint: pipeline %q, epoch %d, id %d and rows %d cannot be", d.Pipeline, d.Epoch, d.ID, d.Rows)
+	}
+	c := Checkpoint{
+		Pipeline: d.Pipeline, Epoch: d.Epoch, ID: d.ID, Created: d.Created.UTC(), Rows: d.Rows, Savepoint: d.Savepoint,
+		Positions: make(debezium.Positions, len(d.Positions)), Txns: d.Txns,
+	}
+	for _, p := range d.Positions {
+		at := debezium.Partition{Topic: p.Topic, ID: p.Partition}
+		if _, twice := c.Positions[at]; twice || p.Topic == "" || p.Partition < 0 || p.Offset < 0 {
+			return Checkpoint{}, fmt.Errorf("decode checkpoint %d: position %d of %v cannot be, or is there twice", d.ID, p.Offset, at)
+		}
+		c.Positions[at] = p.Position
+	}
+	return c, nil
+}

@@ -1,0 +1,173 @@
+package checkpoint_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"replicator/checkpoint"
+	"replicator/debezium"
+	"replicator/schema"
+	"replicator/sqlgen"
+	"replicator/txnsink"
+)
+
+// errFault is a failure that may pass; errDead is what every call of a dead process returns.
+var errFault = errors.New("injected fault")
+
+type deadError struct{}
+
+func (deadError) Error() string   { return "the process is dead" }
+func (deadError) Permanent() bool { return true }
+
+// fault says which call of a process fails, and how.
+type fault struct {
+	at     int    // the number of the call, from 1; 0: none
+	before bool   // the call has no effect; otherwise it takes effect and its answer is lost
+	death  bool   // the process does nothing more
+	pause  func() // instead of failing, the call waits for this before it takes effect
+}
+
+// process counts the calls of all seams of one process and breaks one of them.
+type process struct {
+	fault
+	mu    sync.Mutex
+	calls int
+	dead  bool
+	die   func() // what the world does when the process dies: its sessions end
+}
+
+func (p *process) call(do func() error) error {
+	p.mu.Lock()
+	if p.dead {
+		p.mu.Unlock()
+		return deadError{}
+	}
+	p.calls++
+	hit := p.calls == p.at
+	p.mu.Unlock()
+	if !hit {
+		return do()
+	}
+	if p.pause != nil {
+		p.pause()
+		return do()
+	}
+	var err error
+	if !p.before {
+		err = do()
+	}
+	if p.death {
+		p.mu.Lock()
+		p.dead = true
+		p.mu.Unlock()
+		p.die()
+		return deadError{}
+	}
+	if err != nil {
+		return err
+	}
+	return errFault
+}
+
+func call1[T any](p *process, do func() (T, error)) (T, error) {
+	var v T
+	err := p.call(func() (err error) { v, err = do(); return err })
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	return v, nil
+}
+
+// The seams of a process, each call counted.
+type (
+	faultySink struct {
+		txnsink.Sink
+		p *process
+	}
+	faultyTxn struct {
+		txnsink.Txn
+		p *process
+	}
+	faultyStore struct {
+		checkpoint.Store
+		p *process
+	}
+	faultySource struct {
+		checkpoint.Source
+		p *process
+	}
+	faultyReader struct {
+		checkpoint.Reader
+		p *process
+	}
+)
+
+func (s faultySink) Fence(ctx context.Context, pipeline string, epoch int64, workers int) error {
+	return s.p.call(func() error { return s.Sink.Fence(ctx, pipeline, epoch, workers) })
+}
+
+func (s faultySink) Begin(ctx context.Context, id txnsink.ID) (txnsink.Txn, error) {
+	t, err := call1(s.p, func() (txnsink.Txn, error) { return s.Sink.Begin(ctx, id) })
+	if err != nil {
+		return nil, err
+	}
+	return faultyTxn{t, s.p}, nil
+}
+
+func (s faultySink) Commit(ctx context.Context, id txnsink.ID) error {
+	return s.p.call(func() error { return s.Sink.Commit(ctx, id) })
+}
+
+func (s faultySink) Abort(ctx context.Context, id txnsink.ID) error {
+	return s.p.call(func() error { return s.Sink.Abort(ctx, id) })
+}
+
+func (s faultySink) Pending(ctx context.Context, pipeline string) ([]txnsink.Prepared, error) {
+	return call1(s.p, func() ([]txnsink.Prepared, error) { return s.Sink.Pending(ctx, pipeline) })
+}
+
+func (s faultySink) Table(ctx context.Context, name schema.Name) (*schema.Table, error) {
+	return call1(s.p, func() (*schema.Table, error) { return s.Sink.Table(ctx, name) })
+}
+
+func (s faultySink) Define(ctx context.Context, ddl []string) error {
+	return s.p.call(func() error { return s.Sink.Define(ctx, ddl) })
+}
+
+func (t faultyTxn) Apply(ctx context.Context, batch []sqlgen.Statement) error {
+	return t.p.call(func() error { return t.Txn.Apply(ctx, batch) })
+}
+
+func (t faultyTxn) PreCommit(ctx context.Context) error {
+	return t.p.call(func() error { return t.Txn.PreCommit(ctx) })
+}
+
+func (t faultyTxn) Commit(ctx context.Context) error {
+	return t.p.call(func() error { return t.Txn.Commit(ctx) })
+}
+
+func (t faultyTxn) Abort(ctx context.Context) error {
+	return t.p.call(func() error { return t.Txn.Abort(ctx) })
+}
+
+func (s faultyStore) Acquire(ctx context.Context, pipeline string) (checkpoint.Checkpoint, error) {
+	return call1(s.p, func() (checkpoint.Checkpoint, error) { return s.Store.Acquire(ctx, pipeline) })
+}
+
+func (s faultyStore) Save(ctx context.Context, c checkpoint.Checkpoint, retain int) error {
+	return s.p.call(func() error { return s.Store.Save(ctx, c, retain) })
+}
+
+func (s faultySource) Open(ctx context.Context, from debezium.Positions) (checkpoint.Reader, error) {
+	r, err := call1(s.p, func() (checkpoint.Reader, error) { return s.Source.Open(ctx, from) })
+	if err != nil {
+		return nil, err
+	}
+	return faultyReader{r, s.p}, nil
+}
+
+func (r faultyReader) Next(ctx context.Context) (debezium.Batch, error) {
+	return call1(r.p, func() (debezium.Batch, error) { return r.Reader.Next(ctx) })
+}

@@ -1,0 +1,136 @@
+package file
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"replicator/checkpoint"
+	"replicator/checkpoint/storetest"
+	"replicator/debezium"
+	"replicator/txnsink"
+)
+
+func open(t *testing.T, dir string) *Store {
+	t.Helper()
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T) storetest.Open {
+		dir := filepath.Join(t.TempDir(), "made", "by open")
+		return func(t *testing.T) checkpoint.Store { return open(t, dir) }
+	})
+}
+
+// saved returns a store that holds checkpoints 1 to 3 of pipeline p, and its folder.
+func saved(t *testing.T) (*Store, string) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	c, err := s.Acquire(t.Context(), "p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := int64(1); id <= 3; id++ {
+		c := checkpoint.Checkpoint{Pipeline: "p", Epoch: c.Epoch, ID: id, Positions: debezium.Positions{}}
+		if err := s.Save(t.Context(), c, 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s, filepath.Join(dir, "p")
+}
+
+func TestDamageIsFoundAndNamesTheOneBefore(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func(b []byte) []byte{
+		"torn":          func(b []byte) []byte { return b[:len(b)/2] },
+		"empty":         func([]byte) []byte { return nil },
+		"bit flipped":   func(b []byte) []byte { b[len(b)-10] ^= 1; return b },
+		"sum flipped":   func(b []byte) []byte { b[len(magic)] ^= 1; return b },
+		"longer":        func(b []byte) []byte { return append(b, '\n') },
+		"nothing of it": func([]byte) []byte { return []byte("{}\n") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, dir := saved(t)
+			file := filepath.Join(dir, entry{id: 3}.file())
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, damage(b), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err = s.Acquire(t.Context(), "p")
+			if err == nil || !txnsink.Permanent(err) || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "the one before, 2") {
+				t.Errorf("acquire: got %v", err)
+			}
+			list, err := s.List(t.Context(), "p")
+			if len(list) != 2 || err == nil || !strings.Contains(err.Error(), file) {
+				t.Errorf("list: got %d checkpoints and %v", len(list), err)
+			}
+			if err := os.Rename(file, file+".damaged"); err != nil {
+				t.Fatal(err)
+			}
+			if c, err := s.Acquire(t.Context(), "p"); err != nil || c.ID != 2 {
+				t.Errorf("acquire without the damaged file: got %d, %v", c.ID, err)
+			}
+		})
+	}
+}
+
+func TestDamagedEpochFencesEveryone(t *testing.T) {
+	t.Parallel()
+	s, dir := saved(t)
+	if err := os.WriteFile(filepath.Join(dir, epochFile), []byte("1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Acquire(t.Context(), "p"); err == nil || !strings.Contains(err.Error(), epochFile) {
+		t.Errorf("acquire: got %v", err)
+	}
+	if err := s.Save(t.Context(), checkpoint.Checkpoint{Pipeline: "p", Epoch: 1, ID: 4}, 10); err == nil {
+		t.Error("saved under a damaged epoch")
+	}
+}
+
+func TestUnfinishedFileIsIgnored(t *testing.T) {
+	t.Parallel()
+	s, dir := saved(t)
+	for _, name := range []string{entry{id: 4}.file() + partialSuffix, "5.checkpoint", "notes.txt"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := s.Acquire(t.Context(), "p")
+	if err != nil || c.ID != 3 {
+		t.Fatalf("got %d, %v", c.ID, err)
+	}
+	if err := s.Save(t.Context(), checkpoint.Checkpoint{Pipeline: "p", Epoch: c.Epoch, ID: 4}, 10); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPipelineNameLeavesTheDirectoryNot(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir())
+	for _, name := range []string{"", ".", "..", "../p", "a/b", ".hidden", "a b", "ä"} {
+		if _, err := s.Acquire(t.Context(), name); err == nil {
+			t.Errorf("%q was accepted", name)
+		}
+		if _, err := s.Load(t.Context(), name, 1); err == nil || errors.Is(err, checkpoint.ErrNotFound) {
+			t.Errorf("%q: got %v", name, err)
+		}
+	}
+}

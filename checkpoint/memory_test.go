@@ -1,0 +1,164 @@
+package checkpoint_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"replicator/checkpoint"
+	"replicator/debezium"
+	"replicator/txnsink"
+)
+
+// memoryStore is a Store that outlives the processes that use it.
+type memoryStore struct {
+	mu    sync.Mutex
+	epoch int64
+	saved []checkpoint.Checkpoint
+}
+
+func (s *memoryStore) Acquire(_ context.Context, pipeline string) (checkpoint.Checkpoint, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.epoch++
+	c := checkpoint.Checkpoint{Pipeline: pipeline}
+	if n := len(s.saved); n > 0 {
+		c = s.saved[n-1]
+		c.Positions = c.Positions.Clone()
+	}
+	c.Epoch = s.epoch
+	return c, nil
+}
+
+func (s *memoryStore) Save(_ context.Context, c checkpoint.Checkpoint, retain int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.Epoch != s.epoch {
+		return fmt.Errorf("save checkpoint %d: %w", c.ID, txnsink.ErrFenced)
+	}
+	if n := len(s.saved); n > 0 && s.saved[n-1].ID >= c.ID {
+		return fmt.Errorf("checkpoint %d after %d", c.ID, s.saved[n-1].ID)
+	}
+	c.Positions = c.Positions.Clone()
+	s.saved = append(s.saved, c)
+	for i := 0; len(s.saved)-i > retain && i < len(s.saved); i++ {
+		if !s.saved[i].Savepoint {
+			s.saved = slices.Delete(s.saved, i, i+1)
+			i--
+		}
+	}
+	return nil
+}
+
+func (s *memoryStore) List(context.Context, string) ([]checkpoint.Checkpoint, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.saved), nil
+}
+
+func (s *memoryStore) Load(_ context.Context, _ string, id int64) (checkpoint.Checkpoint, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.saved {
+		if c.ID == id {
+			return c, nil
+		}
+	}
+	return checkpoint.Checkpoint{}, checkpoint.ErrNotFound
+}
+
+func (s *memoryStore) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.saved)
+}
+
+func (s *memoryStore) Close() error { return nil }
+
+// memoryLog is a Source: a fixed log of partitions whose batches end where the log says.
+type memoryLog struct {
+	partitions map[debezium.Partition][]debezium.Batch
+}
+
+// add appends a batch of values to a partition; gap is how many offsets after them hold nothing, as control
+// records do.
+func (l *memoryLog) add(p debezium.Partition, gap int64, values ...string) {
+	if l.partitions == nil {
+		l.partitions = map[debezium.Partition][]debezium.Batch{}
+	}
+	batches := l.partitions[p]
+	var next int64
+	if n := len(batches); n > 0 {
+		next = batches[n-1].Next
+	}
+	b := debezium.Batch{Partition: p}
+	for _, v := range values {
+		r := debezium.Record{Partition: p, Offset: next}
+		if v != "" {
+			r.Value = []byte(v)
+		}
+		b.Records = append(b.Records, r)
+		b.Bytes += len(v)
+		next++
+	}
+	b.Next = next + gap
+	l.partitions[p] = append(batches, b)
+}
+
+func (l *memoryLog) Open(_ context.Context, from debezium.Positions) (checkpoint.Reader, error) {
+	r := &memoryReader{log: l, at: debezium.Positions{}}
+	for p := range l.partitions {
+		r.at[p] = debezium.Position{Offset: from[p].Offset, TopicID: "t"}
+		r.order = append(r.order, p)
+	}
+	slices.SortFunc(r.order, func(a, b debezium.Partition) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.ID, b.ID))
+	})
+	r.start = r.at.Clone()
+	return r, nil
+}
+
+func (l *memoryLog) History(context.Context, string, int64) ([]debezium.Record, int64, error) {
+	return nil, 0, nil
+}
+
+type memoryReader struct {
+	log       *memoryLog
+	start, at debezium.Positions
+	order     []debezium.Partition
+	turn      int
+}
+
+func (r *memoryReader) Start() debezium.Positions { return r.start }
+
+func (r *memoryReader) End() map[debezium.Partition]int64 {
+	out := map[debezium.Partition]int64{}
+	for p, bs := range r.log.partitions {
+		out[p] = bs[len(bs)-1].Next
+	}
+	return out
+}
+
+func (r *memoryReader) Next(ctx context.Context) (debezium.Batch, error) {
+	for range r.order {
+		p := r.order[r.turn%len(r.order)]
+		r.turn++
+		batches := r.log.partitions[p]
+		for _, b := range batches {
+			if at := r.at[p].Offset; b.Next > at {
+				for len(b.Records) > 0 && b.Records[0].Offset < at {
+					b.Records = b.Records[1:]
+				}
+				b.End, b.TopicID = batches[len(batches)-1].Next, "t"
+				r.at[p] = debezium.Position{Offset: b.Next, TopicID: "t"}
+				return b, nil
+			}
+		}
+	}
+	<-ctx.Done()
+	return debezium.Batch{}, ctx.Err()
+}
+
+func (r *memoryReader) Close() error { return nil }

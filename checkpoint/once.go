@@ -1,0 +1,105 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"replicator/debezium"
+)
+
+// readAhead bounds the batches that are fetched or decoded and not yet routed.
+const readAhead = 8
+
+// job is one batch on its way from the reader through a decoder to the router. The router takes jobs in the order in
+// which they were read and waits for each to be done.
+type job struct {
+	batch  debezium.Batch
+	events []debezium.Event
+	err    error
+	done   chan struct{}
+}
+
+// once recovers, runs until stop, success or failure, and waits for everything that it started. ctx is never
+// cancelled by a stop: a last checkpoint may take the time that it needs.
+func (r *run) once(ctx context.Context) (err error) {
+	reader, err := r.recover(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := reader.Close(); err == nil && cerr != nil {
+			r.Log.Warn("closing the source", "error", cerr)
+		}
+	}()
+	tables, err := newTables(ctx, r.Config)
+	if err != nil {
+		return err
+	}
+
+	lanes := make([]*lane, r.Workers)
+	for i := range lanes {
+		lanes[i] = newLane(r, i)
+	}
+	router := newRouter(r, tables, lanes, reader.End())
+
+	group, ctx := errgroup.WithContext(ctx)
+	for _, l := range lanes {
+		group.Go(func() error { return l.loop(ctx) })
+	}
+	ordered := make(chan *job, readAhead)
+	decode := make(chan *job)
+	group.Go(func() error { return read(ctx, reader, decode, ordered) })
+	for range min(runtime.GOMAXPROCS(0), readAhead) {
+		group.Go(func() error { return decodeAll(ctx, r.Decoder, decode) })
+	}
+	cuts := make(chan *barrier)
+	saved := make(chan Checkpoint)
+	group.Go(func() error { return (&committer{r}).loop(ctx, cuts, saved) })
+	group.Go(func() error { return router.loop(ctx, ordered, cuts, saved) })
+	if err := group.Wait(); !errors.Is(err, errDone) {
+		return err
+	}
+	return nil
+}
+
+// read passes batches on in order, each to a decoder and to the router.
+func read(ctx context.Context, reader Reader, decode, ordered chan<- *job) error {
+	for {
+		b, err := reader.Next(ctx)
+		if err != nil {
+			return err
+		}
+		j := &job{batch: b, done: make(chan struct{})}
+		if err := send(ctx, ordered, j); err != nil {
+			return err
+		}
+		if err := send(ctx, decode, j); err != nil {
+			return err
+		}
+	}
+}
+
+func decodeAll(ctx context.Context, d *debezium.Decoder, jobs <-chan *job) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case j := <-jobs:
+			j.events, j.err = d.DecodeBatch(&j.batch)
+			close(j.done)
+		}
+	}
+}
+
+// send sends v unless the run ends first.
+func send[T any](ctx context.Context, c chan<- T, v T) error {
+	select {
+	case c <- v:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,292 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"replicator/debezium"
+	"replicator/sqlgen"
+	"replicator/txnsink"
+)
+
+// A lane is told to apply what it has folded at the first of these, so that memory stays bounded and the database works
+// while more is read.
+const (
+	flushRows  = 20_000
+	flushBytes = 32 << 20
+)
+
+// moveWait bounds how long a cut or a flush waits for the second half of a changed key: Debezium sends a delete and a
+// create, and only together do they keep the values that the create does not carry.
+const moveWait = time.Second
+
+// idleWait is how long the router sleeps when nothing is due.
+const idleWait = time.Hour
+
+// router is the one goroutine that owns the positions, the tables and the checkpoint number (invariant 1).
+type router struct {
+	*run
+	tables *tables
+	lanes  []*lane
+	ends   map[debezium.Partition]int64 // where the partitions ended at start
+
+	positions debezium.Positions
+	lags      map[debezium.Partition]int64 // offsets from the position to the last stable offset, as last seen
+	left      map[debezium.Partition]int64 // offsets from the position to the end at start
+	behind    int64                        // the sum of lags
+	toGo      int64                        // the sum of left
+	next      int64                        // the number of the next checkpoint
+
+	rows, bytes   int64 // since the last cut
+	sinceFlush    int64
+	sinceFlushLen int64
+	dirty         bool // positions changed since the last cut
+	lastCut       time.Time
+	outstanding   bool
+	halves        map[debezium.Partition]time.Time // deletes of changed keys whose creates are still to come
+
+	progress Progress
+}
+
+func newRouter(r *run, t *tables, lanes []*lane, ends map[debezium.Partition]int64) *router {
+	rt := &router{
+		run: r, tables: t, lanes: lanes, ends: ends,
+		positions: r.last.Positions.Clone(), next: r.last.ID + 1,
+		lags: map[debezium.Partition]int64{}, left: map[debezium.Partition]int64{},
+		lastCut: time.Now(), halves: map[debezium.Partition]time.Time{},
+	}
+	if rt.positions == nil {
+		rt.positions = debezium.Positions{}
+	}
+	for p, end := range ends {
+		rt.seen(p, end)
+	}
+	rt.progress.Checkpoint = r.last.ID
+	rt.progress.Total = rt.toGo
+	return rt
+}
+
+// loop routes until it is stopped or has caught up, and then returns errDone when the last checkpoint is complete.
+func (r *router) loop(ctx context.Context, ordered <-chan *job, cuts chan<- *barrier, saved <-chan Checkpoint) error {
+	timer := time.NewTimer(idleWait)
+	defer timer.Stop()
+	stop, ending := r.stop, false
+	for {
+		ending = ending || r.UntilCaughtUp && r.toGo == 0
+		if !r.outstanding {
+			if r.due(time.Now(), ending, len(ordered) == 0) {
+				if err := r.cut(ctx, cuts); err != nil {
+					return err
+				}
+			} else if ending && !r.dirty {
+				return errDone
+			}
+		}
+		jobs := ordered
+		if ending || r.outstanding && r.full() {
+			jobs = nil
+		}
+		timer.Reset(r.wait(time.Now()))
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-stop:
+			stop, ending = nil, true
+		case <-timer.C:
+		case cp := <-saved:
+			r.outstanding = false
+			r.progress.Checkpoint, r.progress.Rows = cp.ID, r.progress.Rows+cp.Rows
+			r.report()
+		case j := <-jobs:
+			if err := r.take(ctx, j); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (r *router) full() bool { return r.rows >= int64(r.Rows) || r.bytes >= r.Bytes }
+
+// due says whether a checkpoint is to be cut now. more says that fetched batches wait to be routed.
+func (r *router) due(now time.Time, ending, drained bool) bool {
+	if !r.dirty {
+		return false
+	}
+	if !ending && r.halfMoved(now) {
+		return false
+	}
+	since := now.Sub(r.lastCut)
+	return ending || r.full() || since >= r.Interval ||
+		r.rows > 0 && drained && r.behind == 0 && since >= r.MinInterval
+}
+
+// wait is how long it is until something may be due.
+func (r *router) wait(now time.Time) time.Duration {
+	if !r.dirty || r.outstanding {
+		return idleWait
+	}
+	d := r.Interval
+	if r.rows > 0 && r.behind == 0 {
+		d = min(d, r.MinInterval)
+	}
+	d -= now.Sub(r.lastCut)
+	for _, since := range r.halves {
+		d = max(d, moveWait-now.Sub(since))
+	}
+	return max(d, time.Millisecond)
+}
+
+// halfMoved says whether a changed key's create is still to come, and worth waiting for.
+func (r *router) halfMoved(now time.Time) bool {
+	for p, since := range r.halves {
+		if now.Sub(since) < moveWait {
+			return true
+		}
+		delete(r.halves, p)
+	}
+	return false
+}
+
+// take routes one batch.
+func (r *router) take(ctx context.Context, j *job) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-j.done:
+	}
+	if err := r.route(ctx, j); err != nil {
+		return err
+	}
+	b := &j.batch
+	if j.err != nil {
+		return badRecord(j.err, b.Partition)
+	}
+	pos := r.positions[b.Partition]
+	if pos.Offset != b.Next || pos.TopicID != b.TopicID {
+		r.positions[b.Partition] = debezium.Position{Offset: b.Next, TopicID: b.TopicID}
+		r.dirty = true
+	}
+	r.seen(b.Partition, b.End)
+	r.report()
+	return nil
+}
+
+// badRecord is the error for a record that the decoder refused.
+func badRecord(err error, p debezium.Partition) error {
+	o := sqlgen.Origin{Partition: p}
+	var re *debezium.RecordError
+	if errors.As(err, &re) {
+		o.Partition, o.Offset, err = re.Partition, re.Offset, re.Err
+	}
+	return &sqlgen.RowError{Class: sqlgen.BadRecord, Origin: o, Err: err}
+}
+
+// route hands a batch's row events to their lanes.
+func (r *router) route(ctx context.Context, j *job) error {
+	items := make([][]item, len(r.lanes))
+	for i := range j.events {
+		e := &j.events[i]
+		r.noteHalf(e)
+		if !e.Op.Row() {
+			continue
+		}
+		t, changed, err := r.tables.target(ctx, e)
+		if err != nil {
+			return err
+		}
+		if t == nil {
+			continue
+		}
+		if changed {
+			// The table's rows so far were folded for its former shape: they are applied first.
+			if err := r.sendItems(ctx, items, true); err != nil {
+				return err
+			}
+			items = make([][]item, len(r.lanes))
+		}
+		n := laneOf(t, len(r.lanes))
+		items[n] = append(items[n], item{t, e})
+		r.rows++
+		r.sinceFlush++
+		r.progress.Events++
+	}
+	r.bytes += int64(j.batch.Bytes)
+	r.sinceFlushLen += int64(j.batch.Bytes)
+	flush := (r.sinceFlush >= flushRows || r.sinceFlushLen >= flushBytes) && !r.halfMoved(time.Now())
+	return r.sendItems(ctx, items, flush)
+}
+
+func (r *router) sendItems(ctx context.Context, items [][]item, flush bool) error {
+	if flush {
+		r.sinceFlush, r.sinceFlushLen = 0, 0
+	}
+	for n, l := range r.lanes {
+		if len(items[n]) == 0 && !flush {
+			continue
+		}
+		if err := send(ctx, l.in, work{items: items[n], flush: flush}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// laneOf keeps every row of a table on one lane, so that its order is the source's.
+func laneOf(t *sqlgen.Target, lanes int) int {
+	if lanes == 1 {
+		return 0
+	}
+	h := uint32(2166136261) // FNV-1a
+	for _, c := range []byte(t.Table.Name.String()) {
+		h = (h ^ uint32(c)) * 16777619
+	}
+	return int(h % uint32(lanes))
+}
+
+// noteHalf remembers that the last row event of a partition is the first half of a changed key.
+func (r *router) noteHalf(e *debezium.Event) {
+	switch {
+	case e.Op == debezium.Delete && e.NewKey.Sent():
+		r.halves[e.Partition] = time.Now()
+	case e.Op.Row():
+		delete(r.halves, e.Partition)
+	}
+}
+
+// cut sends a barrier through every lane and hands it to the committer.
+func (r *router) cut(ctx context.Context, cuts chan<- *barrier) error {
+	b := &barrier{
+		id: r.next, positions: r.positions.Clone(), rows: r.rows,
+		lanes: len(r.lanes), txns: make(chan txnsink.Txn, len(r.lanes)),
+	}
+	for _, l := range r.lanes {
+		if err := send(ctx, l.in, work{barrier: b}); err != nil {
+			return err
+		}
+	}
+	if err := send(ctx, cuts, b); err != nil {
+		return err
+	}
+	r.next++
+	r.rows, r.bytes, r.sinceFlush, r.sinceFlushLen = 0, 0, 0, 0
+	r.dirty, r.outstanding, r.lastCut = false, true, time.Now()
+	return nil
+}
+
+// seen notes a partition's last stable offset, and keeps the sums of what is left to read.
+func (r *router) seen(p debezium.Partition, end int64) {
+	at := r.positions[p].Offset
+	lag := max(0, end-at)
+	r.behind += lag - r.lags[p]
+	r.lags[p] = lag
+	togo := max(0, r.ends[p]-at)
+	r.toGo += togo - r.left[p]
+	r.left[p] = togo
+}
+
+func (r *router) report() {
+	p := r.progress
+	p.Lag, p.ToGo = r.behind, r.toGo
+	r.Config.Progress(p)
+}

@@ -1,0 +1,62 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"replicator/txnsink"
+)
+
+// Bounds of the retry loop. A run that saved a checkpoint starts again from the first delay.
+const (
+	firstBackoff = 100 * time.Millisecond
+	lastBackoff  = 10 * time.Second
+)
+
+// Run replicates until ctx is done, and then cuts a last checkpoint and returns nil. Otherwise it returns nil when
+// UntilCaughtUp is reached, or an error that trying again would bring again (see [txnsink.Permanent]). Every other
+// failure is logged and followed by a new start.
+func Run(ctx context.Context, c Config) error {
+	if err := c.check(); err != nil {
+		return fmt.Errorf("pipeline %s: %w", c.Pipeline, err)
+	}
+	delay := firstBackoff
+	for {
+		r := &run{Config: c, stop: ctx.Done()}
+		err := r.once(context.WithoutCancel(ctx))
+		if err == nil || txnsink.Permanent(err) {
+			return err
+		}
+		if r.decided {
+			c.From = 0 // the replay was begun by a checkpoint of its own
+		}
+		if r.progressed {
+			delay = firstBackoff
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("stopped without a last checkpoint; the next start replays from the one before: %w", err)
+		}
+		c.Log.Warn("starting again after a failure", "pipeline", c.Pipeline, "error", err, "in", delay)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(delay):
+		}
+		delay = min(2*delay, lastBackoff)
+	}
+}
+
+// run is one life of the pipeline, from recovery to its end by stop, success or failure.
+type run struct {
+	Config
+	stop <-chan struct{}
+
+	last       Checkpoint // the last saved checkpoint; Epoch is this run's
+	decided    bool       // last was saved by this run's recovery or later
+	progressed bool       // a checkpoint after recovery was completed
+}
+
+// errDone ends a run's goroutines when there is nothing more to do.
+var errDone = errors.New("done")

@@ -1,0 +1,182 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"replicator/debezium"
+	"replicator/schema"
+	"replicator/sqlgen"
+)
+
+// tables knows which table of the target each table of the source goes to. It belongs to the router.
+type tables struct {
+	Config
+	dialect sqlgen.Dialect
+	history *history
+	entries map[sourceTable]*entry
+}
+
+// entry is what is known of one source table.
+type entry struct {
+	skip   bool
+	rule   *Rule
+	target *sqlgen.Target
+	shapes map[*debezium.Shape]bool // the event shapes that target was made for
+	until  *version                 // the schema version after the one that target was made for; nil: none is known
+}
+
+func newTables(ctx context.Context, c Config) (*tables, error) {
+	t := &tables{Config: c, dialect: c.Sink.Dialect(), entries: map[sourceTable]*entry{}}
+	t.history = newHistory(c)
+	if err := t.history.read(ctx); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// target returns the table that e's row goes to; nil: it is skipped. changed says that the table was known in another
+// shape before, so that what was folded for it must be applied first.
+func (t *tables) target(ctx context.Context, e *debezium.Event) (_ *sqlgen.Target, changed bool, _ error) {
+	name := sourceTable{e.Source.Database, e.Source.Schema, e.Source.Table}
+	en := t.entries[name]
+	if en == nil {
+		en = t.newEntry(name)
+		t.entries[name] = en
+	}
+	if en.skip {
+		return nil, false, nil
+	}
+	shape := rowShape(e)
+	if en.target != nil && (shape == nil || en.shapes[shape]) && (en.until == nil || !en.until.startsBefore(&e.Source)) {
+		return en.target, false, nil
+	}
+	changed = en.target != nil
+	if err := t.resolve(ctx, name, en, e); err != nil {
+		return nil, false, locate(err, e)
+	}
+	if shape != nil {
+		en.shapes[shape] = true
+	}
+	return en.target, changed, nil
+}
+
+// rowShape is the shape of the image that is written.
+func rowShape(e *debezium.Event) *debezium.Shape {
+	if e.After.Sent() {
+		return e.After.Shape
+	}
+	return e.Before.Shape
+}
+
+func (t *tables) newEntry(name sourceTable) *entry {
+	en := &entry{}
+	for i := range t.Tables.Rules {
+		if r := &t.Tables.Rules[i]; r.matches(name) {
+			en.rule, en.skip = r, r.Skip
+			break
+		}
+	}
+	if en.skip {
+		t.Log.Info("skipping a table by rule", "pipeline", t.Pipeline, "table", name.String())
+	}
+	return en
+}
+
+func (r *Rule) matches(name sourceTable) bool {
+	return r.Match.MatchString(name.String())
+}
+
+// resolve finds or makes the target's table and what is needed to write to it.
+func (t *tables) resolve(ctx context.Context, name sourceTable, en *entry, e *debezium.Event) error {
+	if err := t.history.await(ctx, name); err != nil {
+		return err
+	}
+	witness, until := t.history.at(name, &e.Source)
+	as := t.targetName(name, en.rule, e)
+	table, err := t.Sink.Table(ctx, as)
+	if err != nil {
+		return fmt.Errorf("read table %v of the target: %w", as, err)
+	}
+	key := []string(nil)
+	if en.rule != nil {
+		key = en.rule.Key
+	}
+	if table == nil {
+		if table, err = t.create(ctx, name, as, witness, key, e); err != nil {
+			return err
+		}
+	}
+	target, err := sqlgen.NewTarget(t.dialect, *table, sqlgen.TargetConfig{Witness: witness, Key: key, Options: t.Tables.Options})
+	if err != nil {
+		return err
+	}
+	en.target, en.until, en.shapes = target, until, map[*debezium.Shape]bool{}
+	return nil
+}
+
+// targetName fills the template in. Names that the target's limit shortens are the dialect's business; here they are
+// only said once.
+func (t *tables) targetName(name sourceTable, rule *Rule, e *debezium.Event) schema.Name {
+	template := t.Tables.Template
+	if rule != nil && rule.Target != "" {
+		template = rule.Target
+	}
+	fill := strings.NewReplacer("{topic}", e.Partition.Topic, "{database}", name.database, "{schema}", name.schema, "{table}", name.table)
+	n := schema.ParseName(template) // before filling: a dot in a table's name separates nothing
+	return schema.Name{Schema: t.dialect.ShortName(fill.Replace(n.Schema)), Table: t.dialect.ShortName(fill.Replace(n.Table))}
+}
+
+// create makes a missing table from the best witness of its shape. It is found in the catalog by whoever comes after a
+// crash.
+func (t *tables) create(ctx context.Context, name sourceTable, as schema.Name, witness *schema.Table, key []string, e *debezium.Event) (*schema.Table, error) {
+	if !t.Tables.Create {
+		return nil, &sqlgen.RowError{Class: sqlgen.UnknownTable, Table: as, Err: errors.New("the target has no such table; create it, or set schema.create: true")}
+	}
+	source := debezium.TableFromEvent(e)
+	if witness != nil {
+		source = *witness
+	}
+	if len(key) > 0 {
+		source.PrimaryKey = key
+	}
+	table, err := t.dialect.TargetTable(source, as, t.Tables.Options)
+	if err != nil {
+		return nil, &sqlgen.RowError{Class: sqlgen.UnsupportedType, Table: as, Err: err}
+	}
+	if err := t.Sink.Define(ctx, t.dialect.CreateTable(table)); err != nil {
+		return nil, fmt.Errorf("create table %v in the target: %w", as, err)
+	}
+	t.Log.Info("created a table", "pipeline", t.Pipeline, "source", name.String(), "target", as.String())
+	t.logShortened(name, source, table)
+	made, err := t.Sink.Table(ctx, as)
+	if err != nil {
+		return nil, fmt.Errorf("read table %v of the target: %w", as, err)
+	}
+	if made == nil {
+		return nil, fmt.Errorf("table %v was created in the target and is not in its catalog", as)
+	}
+	return made, nil
+}
+
+func (t *tables) logShortened(name sourceTable, source, target schema.Table) {
+	if short := t.dialect.ShortName(name.table); short != name.table {
+		t.Log.Warn("a table's name is too long for the target", "source", name.String(), "target", target.Name.String())
+	}
+	for _, c := range source.Columns {
+		if short := t.dialect.ShortName(c.Name); short != c.Name {
+			t.Log.Warn("a column's name is too long for the target", "table", name.String(), "source", c.Name, "target", short)
+		}
+	}
+}
+
+// locate adds to a row error the record that it came from.
+func locate(err error, e *debezium.Event) error {
+	var row *sqlgen.RowError
+	if errors.As(err, &row) && row.Origin.Partition.Topic == "" {
+		row.Origin = sqlgen.Origin{Partition: e.Partition, Offset: e.Offset}
+	}
+	return err
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"regexp"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"replicator/checkpoint"
+	"replicator/sqlgen"
+)
+
+// config is a configuration file, checked. Keys that this version does not serve are checked and not kept.
+type config struct {
+	Pipeline   string
+	Source     sourceConfig
+	Target     targetConfig
+	Tables     []tableRule
+	Delivery   checkpoint.Delivery
+	Checkpoint checkpointConfig
+	Schema     schemaConfig
+	HTTP       httpConfig
+	Log        logConfig
+}
+
+type sourceConfig struct {
+	Brokers       []string
+	Topics        []string // regular expressions, not yet anchored
+	SchemaChanges string
+	Transactions  string
+	Start         string // earliest, latest or an RFC 3339 time
+	Format        string
+	TimePrecision string
+}
+
+type targetConfig struct {
+	URL   string // holds a password: for drivers only, see redact
+	Table string
+}
+
+type tableRule struct {
+	Match *regexp.Regexp // anchored
+	Skip  bool
+	Key   []string
+}
+
+type checkpointConfig struct {
+	Interval    time.Duration
+	MinInterval time.Duration
+	Rows        int
+	Bytes       int64
+	Store       string // target, or file:DIR
+	Retain      int
+}
+
+type schemaConfig struct {
+	Create bool
+	Types  sqlgen.Options
+}
+
+type httpConfig struct{ Listen string }
+
+type logConfig struct {
+	Level  string
+	Format string
+}
+
+// documentedListen is http.listen's default. It is accepted, so that a file that names it keeps running when the page
+// is served.
+const documentedListen = "127.0.0.1:8088"
+
+// defaults returns the configuration of a file that sets only what it must.
+func defaults() config {
+	return config{
+		Source:   sourceConfig{Start: "earliest", Format: "auto", TimePrecision: "auto"},
+		Target:   targetConfig{Table: "{table}"},
+		Delivery: checkpoint.TwoPhase,
+		Checkpoint: checkpointConfig{
+			Interval: time.Second, MinInterval: 20 * time.Millisecond,
+			Rows: 100_000, Bytes: 256 << 20,
+			Store: "target", Retain: 100,
+		},
+		Schema: schemaConfig{Create: true, Types: sqlgen.Options{Boolean: "tinyint1", Time: "interval", JSON: "jsonb", Enum: "text", Nul: "stop"}},
+		HTTP:   httpConfig{Listen: documentedListen},
+		Log:    logConfig{Level: "info", Format: "text"},
+	}
+}
+
+// loadConfig reads a file, puts the overrides (each KEY.PATH=VALUE) over it, and checks the whole. Its error has one line
+// for each thing that is wrong.
+func loadConfig(file string, overrides []string, getenv func(string) (string, bool)) (config, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return config{}, fmt.Errorf("read the configuration: %w", err)
+	}
+	return parseConfig(file, text, overrides, getenv)
+}
+
+func parseConfig(file string, text []byte, overrides []string, getenv func(string) (string, bool)) (config, error) {
+	c := defaults()
+	d, err := parseDocument(file, text)
+	if err != nil {
+		return config{}, err
+	}
+	root := section(configKeys(&c))
+	for _, o := range overrides {
+		if err := d.override(root, o); err != nil {
+			return config{}, err
+		}
+	}
+	d.expand(d.root, getenv)
+	root.set(d, d.root, "")
+	d.require(root)
+	if err := d.err(); err != nil {
+		return config{}, err
+	}
+	return c, nil
+}
+
+// logger returns the log that the configuration asks for.
+func (c *config) logger(w interface{ Write([]byte) (int, error) }) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.Log.Level)); err != nil {
+		level = slog.LevelInfo // the key's check admits the four names that slog knows
+	}
+	o := &slog.HandlerOptions{Level: level, ReplaceAttr: redactAttr}
+	if c.Log.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}
+
+// isNull says whether n is YAML's null, which is what "key:" without a value means.
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }

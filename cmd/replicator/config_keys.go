@@ -1,0 +1,264 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"replicator/checkpoint"
+)
+
+// configKeys is every key of the configuration file, in the order of config.example.yaml, and where its value goes.
+// A key whose work this version does not do yet is here all the same: a file that was written for a later version either
+// runs with the same meaning, or is refused with the line that it cannot honour.
+func configKeys(c *config) []key {
+	return []key{
+		{name: "pipeline", value: word(&c.Pipeline, pipelineName), required: "it names the checkpoints and the transactions"},
+		{name: "source", value: sourceKeys(&c.Source)},
+		{name: "target", value: targetKeys(&c.Target)},
+		{name: "tables", value: rules{&c.Tables}},
+		{name: "delivery", value: oneOf(&c.Delivery,
+			[]checkpoint.Delivery{checkpoint.TwoPhase, checkpoint.AtLeastOnce, checkpoint.AtMostOnce}, "one-phase", "write-ahead")},
+		{name: "checkpoint", value: section{
+			{name: "interval", value: duration(&c.Checkpoint.Interval, time.Millisecond)},
+			{name: "min_interval", value: duration(&c.Checkpoint.MinInterval, 0)},
+			{name: "rows", value: integer(&c.Checkpoint.Rows, 1)},
+			{name: "bytes", value: size(&c.Checkpoint.Bytes)},
+			{name: "store", value: secret(checkpointStore(&c.Checkpoint.Store))},
+			{name: "retain", value: integer(&c.Checkpoint.Retain, 1)},
+		}},
+		{name: "schema", value: section{
+			{name: "create", value: boolean(&c.Schema.Create)},
+			{name: "evolve", value: later("following a source's ALTER TABLE", "evolve")},
+			{name: "types", value: section{
+				{name: "boolean", value: oneOf(&c.Schema.Types.Boolean, []string{"tinyint1", "boolean"})},
+				{name: "time", value: oneOf(&c.Schema.Types.Time, []string{"interval", "time"})},
+				{name: "json", value: oneOf(&c.Schema.Types.JSON, []string{"jsonb", "json"})},
+				{name: "enum", value: oneOf(&c.Schema.Types.Enum, []string{"text"}, "enum")},
+				{name: "nul", value: oneOf(&c.Schema.Types.Nul, []string{"stop", "strip", "replace"})},
+			}},
+		}},
+		{name: "workers", value: later("more than one apply lane", "1")},
+		{name: "source_transactions", value: later("keeping the source's transactions whole", "ignore")},
+		{name: "errors", value: section{
+			{name: "bad_record", value: later("setting records aside", "stop")},
+			{name: "dead_letters", value: later("setting records aside", "table")},
+		}},
+		{name: "verify", value: section{
+			{name: "source", value: laterSecret("comparing source and target")},
+		}},
+		{name: "migrate", value: later("leaving the replicator's own tables to somebody else", "auto")},
+		{name: "cluster", value: later("sharing a pipeline among processes", "false")},
+		{name: "http", value: section{
+			{name: "listen", value: httpListen(&c.HTTP.Listen)},
+		}},
+		{name: "log", value: section{
+			{name: "level", value: oneOf(&c.Log.Level, []string{"debug", "info", "warn", "error"})},
+			{name: "format", value: oneOf(&c.Log.Format, []string{"text", "json"})},
+		}},
+	}
+}
+
+// tlsKeys are the keys of a tls section.
+var tlsKeys = []string{"ca", "cert", "key", "server_name", "insecure_skip_verify"}
+
+func sourceKeys(c *sourceConfig) section {
+	return section{
+		{name: "brokers", value: list{&c.Brokers, 1, hostPort}, required: "Kafka's addresses, as in [127.0.0.1:9092]"},
+		{name: "topics", value: list{&c.Topics, 1, expression}, required: `the topics of the tables, as in ['shop\.shop\..*']`},
+		{name: "schema_changes", value: word(&c.SchemaChanges)},
+		{name: "transactions", value: word(&c.Transactions)},
+		{name: "deduplicate", value: later("reading a stream without dropping what Debezium sent twice", "true")},
+		{name: "start", value: word(&c.Start, startPolicy)},
+		{name: "format", value: oneOf(&c.Format, []string{"auto", "json"}, "avro", "protobuf")},
+		{name: "time_precision", value: oneOf(&c.TimePrecision, []string{"auto", "adaptive", "connect"})},
+		{name: "tls", value: off{"Kafka over TLS", tlsKeys}},
+		{name: "sasl", value: off{"logging in to Kafka", []string{"mechanism", "username", "password"}}},
+		{name: "registry", value: section{
+			{name: "url", value: laterSecret("a schema registry")},
+			{name: "username", value: laterSecret("a schema registry")},
+			{name: "password", value: laterSecret("a schema registry")},
+		}},
+	}
+}
+
+func targetKeys(c *targetConfig) section {
+	return section{
+		{name: "url", value: targetURL(&c.URL), required: "the database to write to, as in postgres://user:${PGPASSWORD}@host:5432/db"},
+		{name: "tls", value: off{"TLS settings beside the URL; a postgres:// URL takes sslmode and sslrootcert", tlsKeys}},
+		{name: "table", value: word(&c.Table, tableTemplate)},
+	}
+}
+
+// rules is the list of rules for tables.
+type rules struct{ p *[]tableRule }
+
+// ruleKeys are the keys of one rule.
+func ruleKeys(r *tableRule) section {
+	return section{
+		{name: "match", required: "a regular expression of database.table", value: scalar(func(s string) error {
+			if err := expression(s); err != nil {
+				return err
+			}
+			r.Match = regexp.MustCompile("^(?:" + s + ")$")
+			return nil
+		})},
+		{name: "skip", value: boolean(&r.Skip)},
+		{name: "target", value: later("a target table by rule; target.table names them all", "")},
+		{name: "key", value: list{&r.Key, 0, columnName}},
+		{name: "columns", value: section{
+			{name: "exclude", value: none{"leaving columns out"}},
+			{name: "rename", value: none{"renaming columns"}},
+		}},
+		{name: "delete", value: later("other treatment of deletes", "apply")},
+		{name: "soft_delete_column", value: later("soft deletes", "")},
+		{name: "truncate", value: later("other treatment of TRUNCATE", "apply")},
+	}
+}
+
+func (r rules) set(d *document, n *yaml.Node, path string) {
+	n = resolve(n)
+	if isNull(n) {
+		return
+	}
+	if n.Kind != yaml.SequenceNode {
+		d.fail(n, path, "must be a list of rules, as in [{match: 'shop\\.audit_.*', skip: true}], not %s", describe(n))
+		return
+	}
+	for i, e := range n.Content {
+		e = resolve(e)
+		var rule tableRule
+		keys, at := ruleKeys(&rule), fmt.Sprintf("%s[%d]", path, i)
+		keys.set(d, e, at)
+		if e.Kind == yaml.MappingNode && member(e, "match") == nil {
+			d.fail(e, at, "has no match, the regular expression of the tables that it is for")
+		}
+		*r.p = append(*r.p, rule)
+	}
+}
+
+// none is a list or mapping that this version knows and does not serve: it must be empty.
+type none struct{ what string }
+
+func (v none) set(d *document, n *yaml.Node, path string) {
+	if n = resolve(n); !isNull(n) && (n.Kind == yaml.ScalarNode || len(n.Content) > 0) {
+		d.fail(n, path, "is not yet served by this version (%s); leave the key out", v.what)
+	}
+}
+
+// pipelineNames are safe as a folder's name and within a transaction's name, where ':' separates and MySQL has room
+// for 64 bytes.
+var pipelineNames = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}$`)
+
+func pipelineName(s string) error {
+	if !pipelineNames.MatchString(s) {
+		return errors.New("must be 1 to 64 of the letters A-Z a-z 0-9 _ . - and not begin with a dot: it is a part of the names of transactions")
+	}
+	return nil
+}
+
+func hostPort(s string) error {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil || host == "" {
+		return errors.New("must be HOST:PORT, as in 127.0.0.1:9092")
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return errors.New("must end in a port from 1 to 65535")
+	}
+	return nil
+}
+
+func startPolicy(s string) error {
+	if s == "earliest" || s == "latest" {
+		return nil
+	}
+	if _, err := time.Parse(time.RFC3339, s); err != nil {
+		return errors.New("must be earliest, latest or a time as in 2026-01-31T00:00:00Z")
+	}
+	return nil
+}
+
+// targetURL checks the target's URL and never shows it: it holds the password.
+func targetURL(p *string) secret {
+	return func(s string) error {
+		scheme, _, ok := strings.Cut(s, "://")
+		switch {
+		case !ok:
+			return errors.New("must be a URL, as in postgres://user:${PGPASSWORD}@host:5432/db")
+		case scheme == "mysql" || scheme == "mariadb":
+			return fmt.Errorf("%s:// is not yet served by this version; it must be a postgres:// URL", scheme)
+		case scheme != "postgres" && scheme != "postgresql":
+			return fmt.Errorf("%q is none of its schemes; it must be a postgres:// URL", scheme)
+		}
+		// The parser's error repeats what it could not read, and that may be the password.
+		if _, err := url.Parse(s); err != nil {
+			return errors.New("cannot be read as a URL; characters such as @ / # % of a password must be percent-encoded, or come from ${NAME}, which encodes them")
+		}
+		*p = s
+		return nil
+	}
+}
+
+// templateFields are what a table's name may be made of.
+var templateFields = regexp.MustCompile(`\{[^{}]*\}`)
+
+func tableTemplate(s string) error {
+	rest := templateFields.ReplaceAllStringFunc(s, func(f string) string {
+		switch f {
+		case "{topic}", "{database}", "{schema}", "{table}":
+			return "x"
+		}
+		return f
+	})
+	if strings.ContainsAny(rest, "{}") {
+		return errors.New("may have {topic}, {database}, {schema} and {table} in braces, and no other braces")
+	}
+	parts := strings.Split(rest, ".")
+	if len(parts) > 2 || parts[0] == "" || parts[len(parts)-1] == "" {
+		return errors.New("must be TABLE or SCHEMA.TABLE, as in {database}.{table}")
+	}
+	return nil
+}
+
+func columnName(s string) error {
+	if s == "" {
+		return errors.New("must be the name of a column")
+	}
+	return nil
+}
+
+func checkpointStore(p *string) func(string) error {
+	return func(s string) error {
+		dir, isFile := strings.CutPrefix(s, "file:")
+		scheme, _, isURL := strings.Cut(s, "://")
+		switch {
+		case s == "target":
+		case isFile && dir == "":
+			return errors.New("file: needs a directory, as in file:/var/lib/replicator")
+		case isFile:
+		case isURL && (scheme == "postgres" || scheme == "postgresql" || scheme == "mysql" || scheme == "mariadb"):
+			return fmt.Errorf("%s:// is not yet served by this version; it must be target, or file:DIR", scheme)
+		default:
+			return errors.New("must be target (tables in the target database), or file:DIR")
+		}
+		*p = s
+		return nil
+	}
+}
+
+func httpListen(p *string) scalar {
+	return func(s string) error {
+		if s != "" && s != documentedListen {
+			return fmt.Errorf("is not yet served by this version (the status page); set it to '', or leave the key out")
+		}
+		*p = s
+		return nil
+	}
+}

@@ -1,0 +1,117 @@
+package demo
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// child is the replicator as a process.
+type child struct {
+	cmd   *exec.Cmd
+	log   string
+	done  chan struct{} // closed when it has ended
+	state error         // how, once done is closed
+}
+
+// startChild runs command with args. What it writes goes to the file log.
+func startChild(command, env, args []string, log string) (*child, error) {
+	f, err := os.Create(log)
+	if err != nil {
+		return nil, err
+	}
+	argv := append(append([]string{}, command...), args...)
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = f, f
+	err = errors.Join(cmd.Start(), f.Close())
+	if err != nil {
+		return nil, fmt.Errorf("start the replicator: %w", err)
+	}
+	c := &child{cmd: cmd, log: log, done: make(chan struct{})}
+	go func() {
+		c.state = cmd.Wait()
+		close(c.done)
+	}()
+	return c, nil
+}
+
+// kill sends SIGKILL and waits for the end.
+func (c *child) kill() error {
+	if err := c.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	<-c.done
+	return nil
+}
+
+// wait waits for the child to end by itself.
+func (c *child) wait(ctx context.Context) error {
+	select {
+	case <-c.done:
+		if c.state != nil {
+			return fmt.Errorf("the replicator failed: %w; its log %s ends with:\n%s", c.state, c.log, c.tail(10))
+		}
+		return nil
+	case <-ctx.Done():
+		return errors.Join(ctx.Err(), c.kill())
+	}
+}
+
+// alive waits for d and fails if the child, which runs until it is killed, ends meanwhile.
+func (c *child) alive(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-c.done:
+		return fmt.Errorf("the replicator ended by itself (%v); its log %s ends with:\n%s", c.cmd.ProcessState, c.log, c.tail(10))
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// messages returns what the child has logged, in JSON.
+func (c *child) messages() []string {
+	f, err := os.Open(c.log)
+	if err != nil {
+		return nil // a log that cannot be read has no messages; the demo's verdict does not rest on them
+	}
+	defer f.Close()
+	var out []string
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		var line struct{ Msg string }
+		if json.Unmarshal(lines.Bytes(), &line) == nil {
+			out = append(out, line.Msg)
+		}
+	}
+	return out
+}
+
+// running says whether the child has taken the pipeline over.
+func (c *child) said(what string) bool {
+	for _, m := range c.messages() {
+		if strings.HasPrefix(m, what) {
+			return true
+		}
+	}
+	return false
+}
+
+// tail returns the last lines of the log.
+func (c *child) tail(n int) string {
+	b, err := os.ReadFile(c.log)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimRight(string(b), "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}

@@ -1,0 +1,14 @@
+//go:build linux || darwin || freebsd
+
+package main
+
+import "syscall"
+
+// diskFree returns the bytes that are free for this user on dir's disk.
+func diskFree(dir string) (uint64, error) {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(dir, &s); err != nil {
+		return 0, err
+	}
+	return uint64(s.Bavail) * uint64(s.Bsize), nil
+}

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"log/slog"
+	"regexp"
+)
+
+// Where passwords are in text that an error or a driver may repeat.
+var (
+	urlPassword     = regexp.MustCompile(`(://[^/?#\s:@"']*):[^\s"']*@`)
+	keywordPassword = regexp.MustCompile(`(?i)\b(password|passwd|sslpassword|pwd)=('[^']*'|[^\s&"',]+)`)
+)
+
+// redact returns s without the passwords of URLs and connection strings in it. Everything that leaves the program as text
+// goes through it: errors, logs and JSON.
+func redact(s string) string {
+	s = urlPassword.ReplaceAllString(s, "$1:***@")
+	return keywordPassword.ReplaceAllString(s, "$1=***")
+}
+
+// redactAttr is redact for a log's attributes.
+func redactAttr(_ []string, a slog.Attr) slog.Attr {
+	switch v := a.Value.Resolve(); v.Kind() {
+	case slog.KindString:
+		return slog.String(a.Key, redact(v.String()))
+	case slog.KindAny:
+		if err, ok := v.Any().(error); ok {
+			return slog.String(a.Key, redact(err.Error()))
+		}
+	}
+	return a
+}

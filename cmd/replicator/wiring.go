@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"replicator/checkpoint"
+	"replicator/checkpoint/file"
+	pgstore "replicator/checkpoint/postgres"
+	"replicator/debezium"
+	"replicator/debezium/kafka"
+	"replicator/sqlgen"
+	"replicator/txnsink"
+	"replicator/txnsink/postgres"
+)
+
+// schemaWait is how long the first row of a table waits for the schema-change topic to describe the table: Debezium
+// writes the description first, but to another partition.
+const schemaWait = 10 * time.Second
+
+// Bounds of the wait for a target that cannot be reached at start. Once a pipeline runs, checkpoint.Run waits.
+const (
+	firstConnectDelay = 100 * time.Millisecond
+	lastConnectDelay  = 10 * time.Second
+)
+
+// kafkaSource makes a *kafka.Source a checkpoint.Source: its Open returns an interface.
+type kafkaSource struct{ *kafka.Source }
+
+func (s kafkaSource) Open(ctx context.Context, from debezium.Positions) (checkpoint.Reader, error) {
+	r, err := s.Source.Open(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// openSource describes what the pipeline reads. It connects to nothing.
+func openSource(c *config, log *slog.Logger) (*kafka.Source, error) {
+	k := kafka.Config{
+		Brokers: c.Source.Brokers, Topics: c.Source.Topics, Start: c.Source.Start,
+		ClientID: "replicator-" + c.Pipeline, Log: log,
+	}
+	for _, topic := range []string{c.Source.SchemaChanges, c.Source.Transactions} {
+		if topic != "" {
+			k.Exclude = append(k.Exclude, topic)
+		}
+	}
+	return kafka.New(k)
+}
+
+// openSink connects to the target.
+func openSink(ctx context.Context, c *config, log *slog.Logger) (*postgres.Sink, error) {
+	return postgres.Open(ctx, postgres.Config{URL: c.Target.URL, Pipeline: c.Pipeline, Log: log})
+}
+
+// openStore opens the pipeline's checkpoints.
+func openStore(ctx context.Context, c *config) (checkpoint.Store, error) {
+	if dir, ok := strings.CutPrefix(c.Checkpoint.Store, "file:"); ok {
+		s, err := file.Open(dir)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+	s, err := pgstore.Open(ctx, c.Target.URL)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// ends is what a pipeline reads from and writes to.
+type ends struct {
+	source *kafka.Source
+	sink   *postgres.Sink
+	store  checkpoint.Store
+}
+
+// openEnds connects to everything, and creates the replicator's own tables if they are missing. While the target cannot
+// be reached it tries again until ctx is done: a daemon may be started before its database.
+func openEnds(ctx context.Context, c *config, log *slog.Logger) (*ends, error) {
+	source, err := openSource(c, log)
+	if err != nil {
+		return nil, err
+	}
+	delay := firstConnectDelay
+	for {
+		e := &ends{source: source}
+		err := e.connect(ctx, c, log)
+		if err == nil {
+			return e, nil
+		}
+		err = errors.Join(err, e.close())
+		if ctx.Err() != nil || txnsink.Permanent(err) {
+			return nil, err
+		}
+		log.Warn("the target or the checkpoint store cannot be opened; trying again", "pipeline", c.Pipeline, "error", err, "in", delay)
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(delay):
+		}
+		delay = min(2*delay, lastConnectDelay)
+	}
+}
+
+func (e *ends) connect(ctx context.Context, c *config, log *slog.Logger) (err error) {
+	if e.sink, err = openSink(ctx, c, log); err != nil {
+		return err
+	}
+	if c.Delivery == checkpoint.TwoPhase {
+		if _, err := e.sink.CheckTwoPhase(ctx); err != nil {
+			return err
+		}
+	}
+	if err := postgres.Up(ctx, c.Target.URL); err != nil {
+		return err
+	}
+	if e.store, err = openStore(ctx, c); err != nil {
+		return fmt.Errorf("open the checkpoint store %s: %w", redact(c.Checkpoint.Store), err)
+	}
+	return nil
+}
+
+func (e *ends) close() error {
+	var errs []error
+	if e.store != nil {
+		errs = append(errs, e.store.Close())
+	}
+	if e.sink != nil {
+		errs = append(errs, e.sink.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// pipelineConfig is what the configuration says, in the coordinator's terms.
+func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
+	altered := &alterations{pipeline: c.Pipeline, log: log, seen: map[alteration]int64{}}
+	options := c.Schema.Types
+	options.TimePrecision = c.Source.TimePrecision
+	options.Units = &sqlgen.TimeUnits{}
+	options.Changed = altered.count
+	out := checkpoint.Config{
+		Pipeline: c.Pipeline, Delivery: c.Delivery,
+		Interval: c.Checkpoint.Interval, MinInterval: c.Checkpoint.MinInterval,
+		Rows: c.Checkpoint.Rows, Bytes: c.Checkpoint.Bytes, Retain: c.Checkpoint.Retain,
+		Workers: 1,
+		Source:  kafkaSource{e.source}, Sink: e.sink, Store: e.store,
+		Decoder: debezium.NewDecoder(debezium.DecoderConfig{}),
+		Tables: checkpoint.TablesConfig{
+			Template: c.Target.Table, Create: c.Schema.Create,
+			SchemaTopic: c.Source.SchemaChanges, SchemaWait: schemaWait, Options: options,
+		},
+		Log: log,
+	}
+	for _, r := range c.Tables {
+		out.Tables.Rules = append(out.Tables.Rules, checkpoint.Rule{Match: r.Match, Skip: r.Skip, Key: r.Key})
+	}
+	return out
+}

@@ -1,0 +1,308 @@
+package debezium
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// The headers by which Debezium links the two halves of a change of a row's key.
+const (
+	oldKeyHeader = "__debezium.oldkey"
+	newKeyHeader = "__debezium.newkey"
+)
+
+// event decodes one record.
+func (r *reading) event(record *Record, e *Event) error {
+	r.stack, r.names = r.stack[:0], r.names[:0]
+	e.Partition, e.Offset = record.Partition, record.Offset
+	e.Bytes = len(record.Key) + len(record.Value)
+	for i := range record.Headers {
+		e.Bytes += len(record.Headers[i].Key) + len(record.Headers[i].Value)
+	}
+	keys, err := r.messageKey(record.Key, e)
+	if err != nil {
+		return fmt.Errorf("the key: %w", err)
+	}
+	if record.Value == nil {
+		e.Op = Tombstone
+	} else if err := r.messageValue(record.Value, e); err != nil {
+		return fmt.Errorf("the value: %w", err)
+	}
+	for i := range record.Headers {
+		switch h := &record.Headers[i]; h.Key {
+		case oldKeyHeader:
+			e.OldKey = r.headerKey(h.Value, keys, e.Key)
+		case newKeyHeader:
+			e.NewKey = r.headerKey(h.Value, keys, e.Key)
+		}
+	}
+	return nil
+}
+
+// messageKey decodes a record's key and returns its layout; nil if there is none.
+func (r *reading) messageKey(data []byte, e *Event) (*layout, error) {
+	if data == nil {
+		return nil, nil
+	}
+	m, c, err := r.unwrap(data, &r.recent.keys)
+	if err != nil {
+		return nil, err
+	}
+	c.space()
+	var l *layout
+	switch {
+	case c.has("null"):
+	case c.peek() != '{', m != nil && m.root == nil:
+		return nil, errNotStruct
+	case m != nil:
+		l = m.root
+		e.Key, err = r.rowOf(&c, l)
+	default:
+		e.Key, err = r.bareRow(&c, &r.recent.key)
+		l = r.recent.key
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, c.end()
+}
+
+// headerKey decodes the key in a header. It has no schema: its fields are those of the record's own key. With some
+// connector options it is no JSON, or holds other forms of the values than the key; then it is as if not sent.
+func (r *reading) headerKey(data []byte, l *layout, key Row) Row {
+	if !key.Sent() || len(data) == 0 {
+		return Row{}
+	}
+	list := r.recent.keys // a copy: a header says nothing about the next key
+	m, c, err := r.unwrap(data, &list)
+	if err != nil {
+		return Row{}
+	}
+	if m != nil && m.root != nil && len(m.root.Fields) == len(l.Fields) {
+		l = m.root
+	}
+	c.space()
+	row, err := r.rowOf(&c, l)
+	if err != nil || c.end() != nil {
+		return Row{}
+	}
+	for i := range row.Values {
+		if !alike(row.Values[i].Kind, key.Values[i].Kind) {
+			return Row{}
+		}
+	}
+	return row
+}
+
+// alike says whether values of the two kinds can be of one field.
+func alike(a, b ValueKind) bool {
+	number := func(k ValueKind) bool { return k == IntValue || k == NumberValue }
+	return a == b && a != Absent || number(a) && number(b)
+}
+
+// members are those of a message that tell what it is.
+type members uint16
+
+const (
+	opMember members = 1 << iota
+	sourceMember
+	beforeMember
+	afterMember
+	oddRowMember // before or after that is neither an object nor null
+	ddlMember
+	changesMember
+	statusMember
+	idMember
+	countMember
+	collectionsMember
+	timeMember
+	otherMember
+)
+
+// payload is what of a message is not an Event's yet.
+type payload struct {
+	has     members
+	op      string
+	status  string
+	ddl     string
+	changes []byte // JSON
+}
+
+// messageValue decodes a record's value.
+func (r *reading) messageValue(data []byte, e *Event) error {
+	m, c, err := r.unwrap(data, &r.recent.values)
+	if err != nil {
+		return err
+	}
+	c.space()
+	if c.peek() != '{' {
+		return errNotStruct
+	}
+	var p payload
+	if err := r.payload(&c, m, e, &p); err != nil {
+		return err
+	}
+	if err := c.end(); err != nil {
+		return err
+	}
+	k := unknownKind
+	if m != nil {
+		k = m.kind
+	}
+	if k == unknownKind {
+		k = p.kind(e)
+	}
+	switch k {
+	case envelopeKind:
+		return p.envelope(e)
+	case heartbeatKind:
+		e.Op = Heartbeat
+	case transactionKind:
+		e.Op = Transaction
+	case schemaChangeKind:
+		e.Op = SchemaChange
+		e.Change, err = parseChange(p.ddl, p.changes, e.Source.Connector)
+		return err
+	default:
+		return unrecognised(m)
+	}
+	return nil
+}
+
+func unrecognised(m *message) error {
+	const hint = "; rows flattened by ExtractNewRecordState and other transforms that take the envelope away are not read"
+	if m == nil {
+		return errors.New("it is neither a change event nor another message of Debezium: it lacks the members op and source" + hint)
+	}
+	name := "of a primitive type"
+	if m.root != nil {
+		name = fmt.Sprintf("%q", m.root.Name)
+	}
+	return errors.New("it is neither a change event nor another message of Debezium: its schema is " + name + hint)
+}
+
+// kind tells by the members what a message is that no schema names.
+func (p *payload) kind(e *Event) kind {
+	has := func(m members) bool { return p.has&m == m }
+	switch {
+	case has(opMember):
+		return envelopeKind
+	case has(ddlMember | changesMember):
+		return schemaChangeKind
+	case has(statusMember|idMember|countMember|collectionsMember) && (p.status == "BEGIN" || p.status == "END"):
+		return transactionKind
+	case p.has == timeMember && e.Key.Sent() && len(e.Key.Values) == 1 && e.Key.Shape.Fields[0].Name == "serverName":
+		return heartbeatKind
+	}
+	return unknownKind
+}
+
+// envelope checks that the parts of an envelope belong together.
+func (p *payload) envelope(e *Event) error {
+	if len(p.op) != 1 || !strings.Contains("rcudtm", p.op) {
+		return fmt.Errorf("its op is %q; known are r, c, u, d, t and m", p.op)
+	}
+	e.Op = Op(p.op[0])
+	if p.has&sourceMember == 0 {
+		return errors.New("it has no source block, which names the table; if a transform takes it away, remove that transform from the connector")
+	}
+	if p.has&oddRowMember != 0 {
+		return errors.New("its before or after is neither an object nor null")
+	}
+	switch e.Op {
+	case Read, Create, Update:
+		if !e.After.Sent() {
+			return fmt.Errorf("its op is %q and it has no row after", p.op)
+		}
+	}
+	return nil
+}
+
+// payload moves c over the members of a message.
+func (r *reading) payload(c *cursor, m *message, e *Event, p *payload) error {
+	empty, err := c.open('{', '}')
+	for i, more := 0, !empty; more && err == nil; i++ {
+		at := c.at
+		var name string
+		if name, err = r.member(c, &r.recent.payloads, i); err != nil {
+			return err
+		}
+		var is members
+		if is, err = r.part(c, name, m, e, p); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if once := is &^ (oddRowMember | otherMember); p.has&once != 0 {
+			c.at = at
+			return c.fail(fmt.Sprintf("the member %q for the second time", name))
+		}
+		p.has |= is
+		more, err = c.more('}')
+	}
+	return err
+}
+
+// part moves c over the value of a member and returns which one it is.
+func (r *reading) part(c *cursor, name string, m *message, e *Event, p *payload) (members, error) {
+	switch name {
+	case "before":
+		odd, err := r.image(c, m, name, &e.Before)
+		return beforeMember | odd, err
+	case "after":
+		odd, err := r.image(c, m, name, &e.After)
+		return afterMember | odd, err
+	case "source":
+		if c.peek() == '{' {
+			return sourceMember, r.source(c, &e.Source)
+		}
+	case "op":
+		return opMember, r.textOrSkip(c, &p.op)
+	case "ts_ms":
+		return timeMember, c.skip(0)
+	case "ddl":
+		return ddlMember, r.textOrSkip(c, &p.ddl)
+	case "tableChanges":
+		at := c.at
+		err := c.skip(0)
+		p.changes = c.data[at:c.at]
+		return changesMember, err
+	case "status":
+		return statusMember, r.textOrSkip(c, &p.status)
+	case "id":
+		return idMember, c.skip(0)
+	case "event_count":
+		return countMember, c.skip(0)
+	case "data_collections":
+		return collectionsMember, c.skip(0)
+	}
+	return otherMember, c.skip(0)
+}
+
+// image moves c over a row image, or over what is none.
+func (r *reading) image(c *cursor, m *message, name string, row *Row) (odd members, err error) {
+	switch {
+	case c.peek() != '{':
+		if !c.has("null") {
+			odd = oddRowMember
+			err = c.skip(0)
+		}
+	case m != nil && name == "before" && m.before != nil:
+		*row, err = r.rowOf(c, m.before)
+	case m != nil && name == "after" && m.after != nil:
+		*row, err = r.rowOf(c, m.after)
+	case name == "before":
+		*row, err = r.bareRow(c, &r.recent.before)
+	default:
+		*row, err = r.bareRow(c, &r.recent.after)
+	}
+	return odd, err
+}
+
+// textOrSkip moves c over a value and takes it if it is a string.
+func (r *reading) textOrSkip(c *cursor, s *string) (err error) {
+	if c.peek() != '"' {
+		return c.skip(0)
+	}
+	*s, err = r.string(c)
+	return err
+}

@@ -1,0 +1,219 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	minKills   = 16 // of the replicator
+	minInDoubt = 3  // of them with a transaction prepared and not decided
+	maxKills   = 60 // when the moment between prepare and commit is missed that often, something else is wrong
+)
+
+// TestCrashesLoseAndRepeatNothing kills the replicator again and again while the source changes, each second time as soon as
+// a transaction is prepared; kills PostgreSQL and the broker once each, which the replicator has to survive; and then
+// compares every table with the source.
+func TestCrashesLoseAndRepeatNothing(t *testing.T) {
+	seed := seedOf(t)
+	random := rand.New(rand.NewPCG(seed, 0))
+	t.Logf("to use the same random moments and changes again: E2E_SEED=%d", seed)
+
+	s := openStack(t)
+	s.mysqlFile(t, "lab/source/01-schema.sql")
+	s.lab(t, "mysql", "-e", workloadSchema)
+	s.startConnector(t)
+	config := s.writeConfiguration(t)
+
+	changes := startLoad(t, seed, "lab/source/02-changes.sql")
+	d := s.start(t, config)
+	kills, inDoubt := 0, 0
+	for ; kills < minKills || inDoubt < minInDoubt; kills++ {
+		if kills == maxKills {
+			t.Fatalf("%d kills, and only %d of them left a transaction in doubt; want %d", kills, inDoubt, minInDoubt)
+		}
+		switch kills {
+		case minKills / 3:
+			s.crashServer(t, d, "postgres")
+		case 2 * minKills / 3:
+			s.crashServer(t, d, "kafka")
+		}
+		if kills%2 == 0 {
+			after(t, d, time.Duration(random.IntN(2500))*time.Millisecond)
+		} else {
+			after(t, d, time.Duration(200+random.IntN(1000))*time.Millisecond)
+			s.awaitPrepared(t, d)
+		}
+		d.kill(t)
+		if len(s.prepared(t)) > 0 {
+			inDoubt++
+		}
+		d = s.start(t, config)
+	}
+	transactions := changes.wait(t)
+	t.Logf("the replicator was killed %d times, %d of them with a transaction in doubt, PostgreSQL and the broker once each; the source committed %d transactions",
+		kills, inDoubt, transactions)
+
+	s.awaitPulse(t, d, transactions)
+	eventually(t, time.Minute, "the target equals the source", func(context.Context) error {
+		d.running(t)
+		_, err := s.compare(t)
+		return err
+	})
+	d.stop(t)
+	// What the topics still hold must change nothing.
+	s.start(t, config, "--until-caught-up").wait(t, time.Minute)
+	report, err := s.compare(t)
+	t.Logf("source and target, value by value:\n%s", report)
+	if err != nil {
+		t.Error(err)
+	}
+	if left := s.prepared(t); len(left) > 0 {
+		t.Errorf("transactions left in doubt: got %q, want none", left)
+	}
+}
+
+// crashServer kills a server under the running replicator, starts it again, and waits for changes made after that to arrive.
+func (s *stack) crashServer(t *testing.T, d *daemon, name string) {
+	t.Helper()
+	s.awaitPulse(t, d, 1)
+	s.lab(t, "kill", name)
+	s.lab(t, "up", name)
+	now := s.mysqlRows(t, "SELECT n FROM pulse")[0][0]
+	n, err := strconv.ParseInt(now, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.awaitPulse(t, d, n+1)
+	t.Logf("%s was killed and came back; the replicator went on by itself", name)
+}
+
+// awaitPulse waits until the target has the workload's transaction n.
+func (s *stack) awaitPulse(t *testing.T, d *daemon, n int64) {
+	t.Helper()
+	eventually(t, 3*time.Minute, fmt.Sprintf("transaction %d of the source arrives", n), func(ctx context.Context) error {
+		d.running(t)
+		c, err := s.target(ctx)
+		if err != nil {
+			return err
+		}
+		defer c.Close(ctx)
+		got, err := collect[int64](ctx, c, "SELECT n FROM public.pulse")
+		if err != nil {
+			return err
+		}
+		if len(got) != 1 || got[0] < n {
+			return errors.Join(fmt.Errorf("the target's pulse is %d", got), s.connectorRuns(ctx), errors.New(d.tail()))
+		}
+		return nil
+	})
+}
+
+const preparedQuery = "SELECT gid FROM pg_prepared_xacts WHERE database = current_database()"
+
+// prepared is the target's prepared transactions.
+func (s *stack) prepared(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	s.onTarget(t, s.targetURL(), func(ctx context.Context, c *pgx.Conn) error {
+		var err error
+		out, err = collect[string](ctx, c, preparedQuery)
+		return err
+	})
+	return out
+}
+
+// awaitPrepared returns as soon as a transaction is seen prepared.
+func (s *stack) awaitPrepared(t *testing.T, d *daemon) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c, err := s.target(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(ctx)
+	for {
+		d.running(t)
+		ids, err := collect[string](ctx, c, preparedQuery)
+		if err != nil {
+			t.Fatalf("no transaction is prepared: %v\n%s", err, d.tail())
+		}
+		if len(ids) > 0 {
+			return
+		}
+	}
+}
+
+// compare compares all tables. Its error is a difference, or something that cannot be read yet.
+func (s *stack) compare(t *testing.T) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c, err := s.target(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close(ctx)
+	var all []Difference
+	var problems []error
+	for _, table := range s.tables(t) {
+		target, err := s.targetRows(ctx, c, table)
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		d, err := Compare(table, s.sourceRows(t, table), target)
+		if err != nil {
+			problems = append(problems, err)
+		}
+		if !d.Equal() {
+			problems = append(problems, fmt.Errorf("table %s differs: %d rows lost, %d repeated, %d changed", d.Table, d.Lost, d.Repeated, d.Changed))
+		}
+		all = append(all, d)
+	}
+	if len(all) == 0 {
+		problems = append(problems, errors.New("nothing was compared"))
+	}
+	var report strings.Builder
+	if err := Report(&report, all); err != nil {
+		problems = append(problems, err)
+	}
+	return report.String(), errors.Join(problems...)
+}
+
+// after lets a running replicator run for a while.
+func after(t *testing.T, d *daemon, pause time.Duration) {
+	t.Helper()
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-d.ended:
+		d.running(t)
+	}
+}
+
+func seedOf(t *testing.T) uint64 {
+	t.Helper()
+	v := os.Getenv("E2E_SEED")
+	if v == "" {
+		return rand.Uint64() % 1e9
+	}
+	seed, err := strconv.ParseUint(v, 10, 64)
+	if err != nil {
+		t.Fatalf("E2E_SEED: %v", err)
+	}
+	return seed
+}

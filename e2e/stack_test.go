@@ -1,0 +1,258 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// stack is the lab's servers as `lab up` left them; the environment says where they are.
+type stack struct {
+	binary             string // the replicator under test
+	postgres           string // URL of the server's database postgres
+	kafka, connect     string
+	logs               string // a directory that outlives the test
+	database, pipeline string // this run's own
+}
+
+func openStack(t *testing.T) *stack {
+	t.Helper()
+	env := func(name string) string {
+		v := os.Getenv(name)
+		if v == "" {
+			t.Fatalf("%s is not set: run this test by `make e2e` or e2e/run, which start the servers that it needs", name)
+		}
+		return v
+	}
+	s := &stack{
+		binary: env("E2E_BINARY"), postgres: env("LAB_POSTGRES_URL"), kafka: env("LAB_KAFKA"), connect: env("LAB_CONNECT"), logs: env("E2E_LOGS"),
+		database: fmt.Sprintf("e2e_%d", time.Now().Unix()), pipeline: "e2e",
+	}
+	s.onTarget(t, s.postgres, func(ctx context.Context, c *pgx.Conn) error {
+		_, err := c.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{s.database}.Sanitize())
+		return err
+	})
+	return s
+}
+
+// lab runs a command of the lab's.
+func (s *stack) lab(t *testing.T, args ...string) []byte {
+	t.Helper()
+	var out, problems bytes.Buffer
+	c := exec.CommandContext(t.Context(), "lab/lab", args...)
+	c.Stdout, c.Stderr = &out, &problems
+	if err := c.Run(); err != nil {
+		t.Fatalf("lab %s: %v\n%s", strings.Join(args, " "), err, problems.String())
+	}
+	return out.Bytes()
+}
+
+// mysqlFile runs a file of statements.
+func (s *stack) mysqlFile(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	c := exec.CommandContext(t.Context(), "lab/lab", "mysql")
+	c.Stdin = f
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", path, err, out)
+	}
+}
+
+// mysqlRows is a query's result as the client prints it: tab-separated, NULL for NULL, bytes in hexadecimal.
+func (s *stack) mysqlRows(t *testing.T, query string) [][]string {
+	t.Helper()
+	in := bufio.NewReader(bytes.NewReader(s.lab(t, "mysql", "-N", "-B", "-r", "--binary-as-hex", "shop", "-e", query)))
+	var rows [][]string
+	for {
+		line, err := in.ReadString('\n')
+		if err == io.EOF && line == "" {
+			return rows
+		}
+		if err != nil {
+			t.Fatalf("the client's output ends within a line: %v", err)
+		}
+		rows = append(rows, strings.Split(strings.TrimSuffix(line, "\n"), "\t"))
+	}
+}
+
+// tables is what the source says of its tables, the connector's signal table aside.
+func (s *stack) tables(t *testing.T) []Table {
+	t.Helper()
+	var out []Table
+	for _, r := range s.mysqlRows(t, `SELECT table_name, column_name, data_type, column_type, column_key FROM information_schema.columns
+		WHERE table_schema = 'shop' AND table_name <> 'dbz_signal' ORDER BY table_name, ordinal_position`) {
+		if len(out) == 0 || out[len(out)-1].Name != r[0] {
+			out = append(out, Table{Name: r[0]})
+		}
+		last := &out[len(out)-1]
+		last.Columns = append(last.Columns, Column{Name: r[1], Type: r[2], FullType: r[3], Key: r[4] == "PRI"})
+	}
+	return out
+}
+
+func (s *stack) sourceRows(t *testing.T, table Table) []Row {
+	t.Helper()
+	var columns []string
+	for _, c := range table.Columns {
+		columns = append(columns, c.SelectExpression())
+	}
+	var out []Row
+	for _, r := range s.mysqlRows(t, "SELECT "+strings.Join(columns, ", ")+" FROM `"+table.Name+"`") {
+		row := make(Row, len(r))
+		for i := range r {
+			if r[i] != "NULL" { // text is in hexadecimal, so this is no value
+				row[i] = &r[i]
+			}
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+// targetRows reads a table of the target. Its columns are found by their place: a name over 63 bytes is another there.
+func (s *stack) targetRows(ctx context.Context, c *pgx.Conn, table Table) ([]Row, error) {
+	names, err := collect[string](ctx, c, `SELECT attname::text FROM pg_attribute
+		WHERE attrelid = format('public.%I', $1::text)::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum`, table.Name)
+	if err != nil {
+		return nil, fmt.Errorf("columns of %s: %w", table.Name, err)
+	}
+	if len(names) != len(table.Columns) {
+		return nil, fmt.Errorf("table %s has %d columns in the source, and in the target %q", table.Name, len(table.Columns), names)
+	}
+	var texts []string
+	for i, name := range names {
+		if want := table.Columns[i].Name; name != want && len(want) <= 63 {
+			return nil, fmt.Errorf("column %d of %s is %q in the source and %q in the target", i+1, table.Name, want, name)
+		}
+		texts = append(texts, pgx.Identifier{name}.Sanitize()+"::text")
+	}
+	rows, err := c.Query(ctx, "SELECT "+strings.Join(texts, ", ")+" FROM "+pgx.Identifier{"public", table.Name}.Sanitize())
+	if err != nil {
+		return nil, fmt.Errorf("rows of %s: %w", table.Name, err)
+	}
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (Row, error) {
+		row := make(Row, len(names))
+		into := make([]any, len(names))
+		for i := range row {
+			into[i] = &row[i]
+		}
+		return row, r.Scan(into...)
+	})
+}
+
+func collect[T any](ctx context.Context, c *pgx.Conn, query string, args ...any) ([]T, error) {
+	rows, err := c.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[T])
+}
+
+// targetURL is this run's database, with the settings that FromPostgres expects of a session.
+func (s *stack) targetURL() string {
+	base, options, _ := strings.Cut(s.postgres, "?")
+	return base[:strings.LastIndex(base, "/")+1] + s.database + "?" + options
+}
+
+// target opens a session on this run's database, with the settings that FromPostgres expects.
+func (s *stack) target(ctx context.Context) (*pgx.Conn, error) {
+	config, err := pgx.ParseConfig(s.targetURL())
+	if err != nil {
+		return nil, err
+	}
+	for k, v := range map[string]string{"TimeZone": "UTC", "DateStyle": "ISO", "IntervalStyle": "postgres", "extra_float_digits": "1", "application_name": "e2e"} {
+		config.RuntimeParams[k] = v
+	}
+	return pgx.ConnectConfig(ctx, config)
+}
+
+// onTarget does something in a session of its own.
+func (s *stack) onTarget(t *testing.T, url string, do func(context.Context, *pgx.Conn) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	c, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(ctx)
+	if err := do(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const connector = "plain" // of lab/connectors; also the prefix of its topics
+
+// startConnector puts the connector and waits until its task runs.
+func (s *stack) startConnector(t *testing.T) {
+	t.Helper()
+	s.lab(t, "connector", "lab/connectors/"+connector+".json")
+	eventually(t, time.Minute, "connector "+connector+" runs", s.connectorRuns)
+}
+
+// connectorRuns is an error when Debezium sends no more changes.
+func (s *stack) connectorRuns(ctx context.Context) error {
+	var status struct {
+		Tasks []struct{ State, Trace string }
+	}
+	if err := s.askConnect(ctx, "/connectors/"+connector+"/status", &status); err != nil {
+		return err
+	}
+	if len(status.Tasks) != 1 || status.Tasks[0].State != "RUNNING" {
+		return fmt.Errorf("connector %s: its tasks are %+v", connector, status.Tasks)
+	}
+	return nil
+}
+
+func (s *stack) askConnect(ctx context.Context, path string, answer any) error {
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, s.connect+path, nil)
+	if err != nil {
+		return err
+	}
+	r, err := http.DefaultClient.Do(q)
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	if r.StatusCode != http.StatusOK {
+		return fmt.Errorf("Connect answers %s to %s", r.Status, path)
+	}
+	return json.NewDecoder(r.Body).Decode(answer)
+}
+
+// eventually tries a check until it passes, and fails the test with its last error when it does not in time.
+func eventually(t *testing.T, limit time.Duration, what string, check func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	again := time.NewTicker(200 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			t.Fatalf("%s: not within %v: %v", what, limit, err)
+		}
+	}
+}

@@ -1,0 +1,3 @@
+DROP TABLE replicator.witness;
+DROP TABLE replicator.checkpoints;
+DROP TABLE replicator.pipelines;

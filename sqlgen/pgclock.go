@@ -1,0 +1,126 @@
+package sqlgen
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"replicator/debezium"
+)
+
+// appendDate writes a date as ISO text.
+func (e *pgEncoder) appendDate(m *meaning) appender {
+	days := daySource(*m)
+	return func(dst []byte, v *debezium.Value) ([]byte, error) {
+		if v.Kind == debezium.StringValue {
+			return e.appendClean(dst, v.Text)
+		}
+		n, err := days(v)
+		switch {
+		case err != nil:
+			return dst, err
+		case n == pgDateInfinity:
+			return append(dst, "infinity"...), nil
+		case n == pgDateMinusInfinity:
+			return append(dst, "-infinity"...), nil
+		}
+		return appendDays(dst, n+epochDays), nil
+	}
+}
+
+// appendDays writes the day n days after 1970-01-01. The inverse of daysOf.
+func appendDays(dst []byte, n int64) []byte {
+	n += 719468
+	era := n / 146097
+	if n%146097 < 0 {
+		era--
+	}
+	dayOfEra := n - era*146097
+	yearOfEra := (dayOfEra - dayOfEra/1460 + dayOfEra/36524 - dayOfEra/146096) / 365
+	dayOfYear := dayOfEra - (365*yearOfEra + yearOfEra/4 - yearOfEra/100)
+	mp := (5*dayOfYear + 2) / 153
+	day, month, year := dayOfYear-(153*mp+2)/5+1, mp%12+3, era*400+yearOfEra
+	if mp >= 10 {
+		month, year = mp-9, year+1
+	}
+	if year < 1 {
+		return fmt.Appendf(dst, "%04d-%02d-%02d BC", 1-year, month, day)
+	}
+	return fmt.Appendf(dst, "%04d-%02d-%02d", year, month, day)
+}
+
+// appendDatetime writes a wall clock as ISO text, in PostgreSQL's form with a blank.
+func (e *pgEncoder) appendDatetime(m *meaning) appender {
+	units := e.options.Units
+	if units == nil {
+		units = new(TimeUnits)
+	}
+	return func(dst []byte, v *debezium.Value) ([]byte, error) {
+		switch v.Kind {
+		case debezium.StringValue:
+			return e.appendClean(dst, v.Text)
+		case debezium.IntValue:
+		default:
+			return dst, wrongKind()
+		}
+		n, err := timestampNumber(v.Num, *m, 6, units, e.options.TimePrecision)
+		switch {
+		case err != nil:
+			return dst, err
+		case n == math.MaxInt64:
+			return append(dst, "infinity"...), nil
+		case n == math.MinInt64:
+			return append(dst, "-infinity"...), nil
+		}
+		days := n / dayMicros
+		if n%dayMicros < 0 {
+			days--
+		}
+		date := appendDays(nil, days+epochDays)
+		dst = append(append(dst, date[:len(date)-eraLen(date)]...), ' ')
+		dst = appendMicros(dst, n-days*dayMicros)
+		return append(dst, date[len(date)-eraLen(date):]...), nil
+	}
+}
+
+// eraLen is the length of " BC" at the end of a date.
+func eraLen(date []byte) int {
+	if date[len(date)-1] == 'C' {
+		return len(" BC")
+	}
+	return 0
+}
+
+// appendDuration writes a duration or a time of day.
+func (e *pgEncoder) appendDuration(m *meaning) appender {
+	micros := durationSource(*m, 6, e.options)
+	return func(dst []byte, v *debezium.Value) ([]byte, error) {
+		if v.Kind == debezium.StringValue {
+			return e.appendClean(dst, v.Text)
+		}
+		n, err := micros(v)
+		if err != nil {
+			return dst, err
+		}
+		return appendMicros(dst, n), nil
+	}
+}
+
+// appendMicros writes a number of microseconds as [-]HH:MM:SS[.ffffff].
+func appendMicros(dst []byte, n int64) []byte {
+	u := uint64(n)
+	if n < 0 {
+		dst, u = append(dst, '-'), -u
+	}
+	sec := u / 1_000_000
+	dst = fmt.Appendf(dst, "%02d:%02d:%02d", sec/3600, sec/60%60, sec%60)
+	if frac := u % 1_000_000; frac != 0 {
+		dst = append(dst, '.')
+		digits := strconv.FormatUint(1_000_000+frac, 10)[1:]
+		for digits[len(digits)-1] == '0' {
+			digits = digits[:len(digits)-1]
+		}
+		dst = append(dst, digits...)
+	}
+	return dst
+}

@@ -1,0 +1,271 @@
+package sqlgen
+
+import (
+	"slices"
+	"strings"
+)
+
+// Statements implements Dialect. The order is that of the fields of [Changes]; a statement of deletes never depends on
+// one of another kind, so that all of a batch's deletes may run first.
+func (p Postgres) Statements(t *Target, c Changes) []Statement {
+	w := pgWriter{Postgres: p, t: t, name: p.table(t.Table.Name)}
+	if c.Truncate {
+		w.truncate()
+	}
+	if len(t.Key) == 0 {
+		w.bagDeletes(c.Deletes)
+		w.bagReplacements(c.Replacements)
+		w.inserts(c.Inserts)
+		return w.out
+	}
+	w.deletes(c.Deletes)
+	w.moves(c.Moves)
+	w.updates(c.Updates)
+	w.upserts(c.Upserts)
+	return w.out
+}
+
+// pgWriter collects the statements of one table.
+type pgWriter struct {
+	Postgres
+	t    *Target
+	name string // quoted
+	out  []Statement
+}
+
+// truncate removes all rows by DELETE: TRUNCATE takes a lock that waits for every reader, and is refused for a table
+// that another one references.
+func (w *pgWriter) truncate() {
+	w.out = append(w.out, Statement{
+		Table: w.t.Table.Name, Kind: TruncateTable, SQL: "DELETE FROM " + w.name, Want: -1,
+		Origin: func(int) Origin { return Origin{} },
+	})
+}
+
+// add cuts the rows into statements.
+func (w *pgWriter) add(s *pgStatement, n int) {
+	chunk(n, func(i int) int { return len(s.row(i).Data) }, func(i, j int) { w.out = append(w.out, s.slice(i, j)) })
+}
+
+// group is rows that have values for the same columns.
+type group struct {
+	columns []int // indexes into Target.Columns
+	mask    string
+	rows    []int // indexes into the rows that were grouped
+}
+
+// grouped sorts n rows into groups, by which of their values has a length that in accepts.
+func grouped(n int, row func(i int) []byte, in func(length int) bool) []group {
+	var groups []group
+	index := map[string]int{}
+	var mask []byte
+	last := -1
+	for i := range n {
+		mask = mask[:0]
+		for rest := row(i); len(rest) > 0; {
+			var l int
+			l, _, rest = cut(rest)
+			if in(l) {
+				mask = append(mask, 1)
+			} else {
+				mask = append(mask, 0)
+			}
+		}
+		if last < 0 || groups[last].mask != string(mask) {
+			var ok bool
+			if last, ok = index[string(mask)]; !ok {
+				last = len(groups)
+				index[string(mask)] = last
+				groups = append(groups, newGroup(string(mask)))
+			}
+		}
+		groups[last].rows = append(groups[last].rows, i)
+	}
+	return groups
+}
+
+func newGroup(mask string) group {
+	g := group{mask: mask}
+	for c := range len(mask) {
+		if mask[c] == 1 {
+			g.columns = append(g.columns, c)
+		}
+	}
+	return g
+}
+
+func isSent(length int) bool { return length >= NullLength }
+
+// rowsOf makes the statement for rows of one group of the columns sent.
+func (w *pgWriter) rowsOf(kind StatementKind, sql string, rows []Row, g group) *pgStatement {
+	layout := newRows(w.t, g.columns, len(w.t.Columns))
+	row := func(i int) Row { return rows[g.rows[i]] }
+	return &pgStatement{
+		t: w.t, kind: kind, sql: sql, row: row, key: w.rowKey(row),
+		args: func(i, j int) []any {
+			return layout.arrays(j-i, func(k int) []byte { return row(i + k).Data }).args()
+		},
+	}
+}
+
+// rowKey returns how the key of a whole row is found, for errors.
+func (w *pgWriter) rowKey(row func(i int) Row) func(i int) []byte {
+	if len(w.t.Key) == 0 {
+		return nil
+	}
+	return func(i int) []byte {
+		key, ok := w.t.rowKey(nil, row(i).Data)
+		if !ok {
+			return slices.Repeat(null4, len(w.t.Key))
+		}
+		return key
+	}
+}
+
+func (w *pgWriter) deletes(rows []Row) {
+	if len(rows) == 0 {
+		return
+	}
+	layout := keyRows(w.t)
+	row := func(i int) Row { return rows[i] }
+	w.add(&pgStatement{
+		t: w.t, kind: DeleteRows, row: row, key: func(i int) []byte { return rows[i].Data },
+		sql: "DELETE FROM " + w.name + " AS t USING " + unnest(layout.wires, 1, "d", "c") + " WHERE " + w.keyEquals("t", "d.c", identity),
+		args: func(i, j int) []any {
+			return layout.arrays(j-i, func(k int) []byte { return rows[i+k].Data }).args()
+		},
+	}, len(rows))
+}
+
+func identity(i int) int { return i }
+
+// keyEquals compares the table's key with unnested columns; at gives the number of key column i among these.
+func (w *pgWriter) keyEquals(table, prefix string, at func(i int) int) string {
+	parts := make([]string, len(w.t.Key))
+	for i, c := range w.t.Key {
+		parts[i] = table + "." + w.Quote(w.t.Columns[c].Name) + " = " + wireOf(w.t.Columns[c].Type).value(column(prefix, at(i)))
+	}
+	return strings.Join(parts, " AND ")
+}
+
+// updates changes rows that must exist, for they have values that the source did not send.
+func (w *pgWriter) updates(rows []Row) {
+	for _, g := range grouped(len(rows), func(i int) []byte { return rows[i].Data }, isSent) {
+		set := w.assignments(g, "d.c")
+		if set == "" {
+			set = w.touch() // the row must be there all the same
+		}
+		layout := newRows(w.t, g.columns, len(w.t.Columns))
+		s := w.rowsOf(UpdateRows, "UPDATE "+w.name+" AS t SET "+set+" FROM "+unnest(layout.wires, 1, "d", "c")+
+			" WHERE "+w.keyEquals("t", "d.c", w.keyIn(g)), rows, g)
+		s.want = true
+		w.add(s, len(g.rows))
+	}
+}
+
+// touch assigns a key column to itself.
+func (w *pgWriter) touch() string {
+	name := w.Quote(w.t.Columns[w.t.Key[0]].Name)
+	return name + " = t." + name
+}
+
+// keyIn gives the number of a key column among the columns of a group.
+func (w *pgWriter) keyIn(g group) func(i int) int {
+	return func(i int) int { return slices.Index(g.columns, w.t.Key[i]) }
+}
+
+// assignments sets the columns of a group, but for the key, from unnested ones.
+func (w *pgWriter) assignments(g group, prefix string) string {
+	var parts []string
+	for i, c := range g.columns {
+		if !slices.Contains(w.t.Key, c) {
+			parts = append(parts, w.Quote(w.t.Columns[c].Name)+" = "+wireOf(w.t.Columns[c].Type).value(column(prefix, i)))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// upserts inserts rows or replaces their values.
+func (w *pgWriter) upserts(rows []Row) {
+	for _, g := range grouped(len(rows), func(i int) []byte { return rows[i].Data }, isSent) {
+		if !w.uniqueKey() {
+			w.upsertWithoutIndex(rows, g)
+			continue
+		}
+		var set []string
+		key := make([]string, len(w.t.Key))
+		for i, c := range w.t.Key {
+			key[i] = w.t.Columns[c].Name
+		}
+		for _, c := range g.columns {
+			if name := w.Quote(w.t.Columns[c].Name); !slices.Contains(w.t.Key, c) {
+				set = append(set, name+" = EXCLUDED."+name)
+			}
+		}
+		sql := w.insert(g) + " ON CONFLICT (" + w.list(key) + ") DO "
+		if len(set) == 0 {
+			sql += "NOTHING"
+		} else {
+			sql += "UPDATE SET " + strings.Join(set, ", ")
+		}
+		w.add(w.rowsOf(UpsertRows, sql, rows, g), len(g.rows))
+	}
+}
+
+// uniqueKey says whether the table has a unique index on just the key's columns, which ON CONFLICT needs.
+func (w *pgWriter) uniqueKey() bool {
+	same := func(index []string) bool {
+		if len(index) != len(w.t.Key) {
+			return false
+		}
+		for _, c := range w.t.Key {
+			if !slices.Contains(index, w.t.Columns[c].Name) {
+				return false
+			}
+		}
+		return true
+	}
+	return same(w.t.Table.PrimaryKey) || slices.ContainsFunc(w.t.Table.Unique, same)
+}
+
+// upsertWithoutIndex updates the rows that are there, and inserts the others: the key is one by configuration only.
+func (w *pgWriter) upsertWithoutIndex(rows []Row, g group) {
+	layout := newRows(w.t, g.columns, len(w.t.Columns))
+	if set := w.assignments(g, "d.c"); set != "" {
+		w.add(w.rowsOf(UpsertRows, "UPDATE "+w.name+" AS t SET "+set+" FROM "+unnest(layout.wires, 1, "d", "c")+
+			" WHERE "+w.keyEquals("t", "d.c", w.keyIn(g)), rows, g), len(g.rows))
+	}
+	sql := w.insert(g) + " WHERE NOT EXISTS (SELECT FROM " + w.name + " AS t WHERE " + w.keyEquals("t", "d.c", w.keyIn(g)) + ")"
+	w.add(w.rowsOf(UpsertRows, sql, rows, g), len(g.rows))
+}
+
+// insert writes INSERT INTO … SELECT … FROM unnest(…) for the columns of a group.
+func (w *pgWriter) insert(g group) string {
+	names := make([]string, len(g.columns))
+	values := make([]string, len(g.columns))
+	wires := make([]pgWire, len(g.columns))
+	for i, c := range g.columns {
+		names[i] = w.t.Columns[c].Name
+		wires[i] = wireOf(w.t.Columns[c].Type)
+		values[i] = wires[i].value(column("d.c", i))
+	}
+	return "INSERT INTO " + w.name + " (" + w.list(names) + ")" + w.overriding(g.columns) + " SELECT " +
+		strings.Join(values, ", ") + " FROM " + unnest(wires, 1, "d", "c")
+}
+
+// overriding lets an identity column that is GENERATED ALWAYS take the source's value.
+func (w *pgWriter) overriding(columns []int) string {
+	for _, c := range columns {
+		if w.t.Columns[c].AutoIncrement {
+			return " OVERRIDING SYSTEM VALUE"
+		}
+	}
+	return ""
+}
+
+// inserts adds rows to a table without a key.
+func (w *pgWriter) inserts(rows []Row) {
+	for _, g := range grouped(len(rows), func(i int) []byte { return rows[i].Data }, isSent) {
+		w.add(w.rowsOf(InsertRows, w.insert(g), rows, g), len(g.rows))
+	}
+}

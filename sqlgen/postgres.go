@@ -1,0 +1,38 @@
+package sqlgen
+
+import "replicator/schema"
+
+// Postgres is the dialect of PostgreSQL, 12 and later. Values are arrays in PostgreSQL's binary format (see [Array]),
+// one for each column, that SQL unnests: a statement has as many parameters as columns however many rows it carries.
+type Postgres struct{}
+
+var (
+	_ Dialect       = Postgres{}
+	_ Canonicalizer = Postgres{}
+)
+
+// Array is one argument of a PostgreSQL statement: a one-dimensional array in binary format
+// (array_recv in PostgreSQL's src/backend/utils/adt/arrayfuncs.c).
+type Array struct {
+	OID  uint32 // the array type's
+	Elem uint32 // the element type's
+	Data []byte
+}
+
+// Canonical implements Canonicalizer: equality ignores the sign of a floating zero, the zeros after the point of a
+// numeric without a fixed scale, and the case of citext.
+func (Postgres) Canonical(c schema.Column) func(dst, value []byte) []byte {
+	switch c.Type.Kind {
+	case schema.Float32, schema.Float64:
+		return canonicalFloat
+	case schema.Decimal:
+		if c.Type.Length == 0 {
+			return canonicalNumeric
+		}
+	case schema.Other:
+		if isNamed(c.Type.Native, "citext") {
+			return canonicalCitext
+		}
+	}
+	return nil
+}

@@ -1,0 +1,275 @@
+package sqlgen
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"replicator/debezium"
+	"replicator/schema"
+)
+
+// Target is a table of the target database, ready to be written. It belongs to one goroutine.
+type Target struct {
+	Table   schema.Table    // from the catalog
+	Columns []schema.Column // those that are written, in row order; generated ones are left out
+	Key     []int           // indexes into Columns; empty: a table without a key
+
+	dialect   Dialect
+	config    TargetConfig
+	canonical []func(dst, value []byte) []byte // by column; nil: the encoded bytes are canonical
+	plans     map[*debezium.Shape]*plan
+}
+
+// TargetConfig is what a Target is made from, apart from the catalog's table.
+type TargetConfig struct {
+	Witness *schema.Table // the source's table as a schema-change record told it; nil: not known
+	Key     []string      // the key to match rows by; empty: the table's primary key
+	Options Options
+}
+
+// maxPlans bounds the shapes that one Target remembers. A source has one or two at a time; schemaless messages that
+// leave fields out have more.
+const maxPlans = 256
+
+// plan says how a row of one shape becomes a row of the target: by column, the field that it is taken from.
+type plan struct {
+	field   []int // -1: the shape has no such field
+	encoder []Encoder
+}
+
+// NewTarget makes a Target. Its error is a *RowError without an Origin.
+func NewTarget(d Dialect, t schema.Table, c TargetConfig) (*Target, error) {
+	out := &Target{Table: t, dialect: d, config: c, plans: map[*debezium.Shape]*plan{}}
+	canon, _ := d.(Canonicalizer)
+	for _, col := range t.Columns {
+		if col.Generated {
+			continue
+		}
+		out.Columns = append(out.Columns, col)
+		var f func(dst, value []byte) []byte
+		if canon != nil {
+			f = canon.Canonical(col)
+		}
+		out.canonical = append(out.canonical, f)
+	}
+	key := t.PrimaryKey
+	if len(c.Key) > 0 {
+		key = c.Key
+	}
+	for _, name := range key {
+		i, err := out.column(name)
+		switch {
+		case err != nil:
+			err.Class = KeyMismatch
+			return nil, err
+		case i < 0:
+			return nil, out.refuse(KeyMismatch, name, errors.New("a generated column cannot be part of the key that rows are matched by; configure another key"))
+		case slices.Contains(out.Key, i):
+			return nil, out.refuse(KeyMismatch, name, errors.New("the key names this column twice"))
+		}
+		out.Key = append(out.Key, i)
+	}
+	for i, c := range out.Columns {
+		// Rows without a key are compared whole, and where only the target knows the type, by their text.
+		if len(out.Key) == 0 && c.Type.Kind == schema.Other {
+			out.canonical[i] = nil
+		}
+	}
+	return out, nil
+}
+
+func (t *Target) refuse(class Class, column string, err error) *RowError {
+	return &RowError{Class: class, Table: t.Table.Name, Column: column, Err: err}
+}
+
+// column finds the written column for a source's name: the same name first, then one that differs in case only if
+// there is just one. It returns -1 for a generated column.
+func (t *Target) column(name string) (int, *RowError) {
+	short := t.dialect.ShortName(name)
+	match := t.match(func(c string) bool { return c == short })
+	if len(match) == 0 {
+		match = t.match(func(c string) bool { return strings.EqualFold(c, short) })
+	}
+	switch len(match) {
+	case 0:
+		return 0, t.refuse(MissingColumn, name, fmt.Errorf("the target's table has no column %q; add it, or let schema.evolve do so", short))
+	case 1:
+		return slices.IndexFunc(t.Columns, func(c schema.Column) bool { return c.Name == match[0] }), nil
+	}
+	return 0, t.refuse(AmbiguousColumn, name, fmt.Errorf("the columns %q of the target's table fit equally; none has exactly this name", match))
+}
+
+func (t *Target) match(fits func(string) bool) []string {
+	var out []string
+	for i := range t.Table.Columns {
+		if fits(t.Table.Columns[i].Name) {
+			out = append(out, t.Table.Columns[i].Name)
+		}
+	}
+	return out
+}
+
+// plan returns the plan for a shape, made at its first sight.
+func (t *Target) plan(s *debezium.Shape) (*plan, *RowError) {
+	if p := t.plans[s]; p != nil {
+		return p, nil
+	}
+	p := &plan{field: make([]int, len(t.Columns)), encoder: make([]Encoder, len(t.Columns))}
+	for i := range p.field {
+		p.field[i] = -1
+	}
+	for i := range s.Fields {
+		f := &s.Fields[i]
+		c, err := t.column(f.Name)
+		if err != nil {
+			return nil, err
+		}
+		if c < 0 {
+			continue // the target computes it
+		}
+		if was := p.field[c]; was >= 0 {
+			return nil, t.refuse(AmbiguousColumn, t.Columns[c].Name, fmt.Errorf("the fields %q and %q of the event are both meant for it", s.Fields[was].Name, f.Name))
+		}
+		enc, e := t.dialect.Encoder(*f, t.witness(f.Name), t.Table.Name, t.Columns[c], t.config.Options)
+		if e != nil {
+			return nil, t.refused(t.Columns[c].Name, e)
+		}
+		p.field[c], p.encoder[c] = i, enc
+	}
+	if len(t.plans) >= maxPlans {
+		clear(t.plans)
+	}
+	t.plans[s] = p
+	return p, nil
+}
+
+// refused makes an encoder's error one of the row.
+func (t *Target) refused(column string, err error) *RowError {
+	var v *ValueError
+	if errors.As(err, &v) {
+		return t.refuse(v.Class, column, v.Err)
+	}
+	return t.refuse(InvalidValue, column, err)
+}
+
+func (t *Target) witness(field string) schema.Type {
+	if t.config.Witness == nil {
+		return schema.Type{}
+	}
+	if c, ok := t.config.Witness.Column(field); ok {
+		return c.Type
+	}
+	return schema.Type{}
+}
+
+// encode appends the row r to dst in the target's layout.
+func (t *Target) encode(dst []byte, r debezium.Row) ([]byte, *RowError) {
+	p, err := t.plan(r.Shape)
+	if err != nil {
+		return dst, err
+	}
+	for c, f := range p.field {
+		if f < 0 || f >= len(r.Values) {
+			dst = appendLength(dst, UnsentLength)
+			continue
+		}
+		if dst, err = t.encodeValue(dst, c, p.encoder[c], &r.Values[f]); err != nil {
+			return dst, err
+		}
+	}
+	return dst, nil
+}
+
+func (t *Target) encodeValue(dst []byte, c int, enc Encoder, v *debezium.Value) ([]byte, *RowError) {
+	switch v.Kind {
+	case debezium.Absent:
+		return appendLength(dst, UnsentLength), nil
+	case debezium.Null:
+		return appendLength(dst, NullLength), nil
+	case debezium.Unavailable:
+		return appendLength(dst, UnavailableLength), nil
+	}
+	mark := len(dst)
+	dst, err := enc(append(dst, 0, 0, 0, 0), v)
+	if err != nil {
+		return dst, t.refused(t.Columns[c].Name, err)
+	}
+	if !closeValue(dst, mark) {
+		return dst, t.refuse(TooLarge, t.Columns[c].Name, fmt.Errorf("the value has more than %d bytes", maxValue))
+	}
+	return dst, nil
+}
+
+// encodeKey appends the canonical key of r to dst, in Key order. It reports false if r lacks a key column, or has no
+// value for it; err is for values that are wrong.
+func (t *Target) encodeKey(dst []byte, r debezium.Row) (out []byte, ok bool, err *RowError) {
+	if !r.Sent() {
+		return dst, false, nil
+	}
+	p, err := t.plan(r.Shape)
+	if err != nil {
+		return dst, false, err
+	}
+	for _, c := range t.Key {
+		f := p.field[c]
+		if f < 0 || f >= len(r.Values) {
+			return dst, false, nil
+		}
+		v := &r.Values[f]
+		if v.Kind <= debezium.Unavailable {
+			return dst, false, nil
+		}
+		mark := len(dst)
+		if dst, err = t.encodeValue(dst, c, p.encoder[c], v); err != nil {
+			return dst, false, err
+		}
+		dst = t.canonicalize(dst, mark, c)
+	}
+	return dst, true, nil
+}
+
+// canonicalize replaces the value of column c that begins at mark, the last of dst, by its canonical form.
+func (t *Target) canonicalize(dst []byte, mark, c int) []byte {
+	f := t.canonical[c]
+	if f == nil || len(dst) == mark+4 {
+		return dst
+	}
+	end := len(dst)
+	dst = f(dst, dst[mark+4:end])
+	n := copy(dst[mark+4:], dst[end:])
+	dst = dst[:mark+4+n]
+	closeValue(dst, mark)
+	return dst
+}
+
+// canonicalRow appends row to dst with every value in its canonical form: the image that rows without a key are
+// compared by.
+func (t *Target) canonicalRow(dst, row []byte) []byte {
+	for c := 0; len(row) > 0; c++ {
+		var elem []byte
+		_, elem, row = cut(row)
+		mark := len(dst)
+		dst = t.canonicalize(append(dst, elem...), mark, c)
+	}
+	return dst
+}
+
+// rowKey appends the canonical key of an encoded row to dst.
+func (t *Target) rowKey(dst, row []byte) (out []byte, ok bool) {
+	for _, c := range t.Key {
+		rest := row
+		var n int
+		var elem []byte
+		for i := 0; i <= c; i++ {
+			n, elem, rest = cut(rest)
+		}
+		if n < 0 {
+			return dst, false
+		}
+		mark := len(dst)
+		dst = t.canonicalize(append(dst, elem...), mark, c)
+	}
+	return dst, true
+}

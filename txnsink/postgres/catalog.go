@@ -1,0 +1,172 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"replicator/schema"
+	"replicator/sqlgen"
+)
+
+// Table reads a table's shape. Its name comes back with the schema in which it was found.
+func (s *Sink) Table(ctx context.Context, name schema.Name) (*schema.Table, error) {
+	if name.Schema == "" {
+		name.Schema = s.config.Schema
+	}
+	var t *schema.Table
+	err := s.control(ctx, func(c *pgx.Conn) (err error) {
+		t, err = s.readTable(ctx, c, name)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read table %s from the catalog: %w", name, plain(err))
+	}
+	return t, nil
+}
+
+func (s *Sink) readTable(ctx context.Context, c *pgx.Conn, name schema.Name) (*schema.Table, error) {
+	const query = `SELECT c.oid, n.nspname, c.relkind::text, coalesce(obj_description(c.oid, 'pg_class'), '')
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = coalesce(nullif($1, ''), current_schema()) AND c.relname = $2`
+	t := &schema.Table{Name: name}
+	var oid uint32
+	var kind string
+	err := c.QueryRow(ctx, query, name.Schema, name.Table).Scan(&oid, &t.Name.Schema, &kind, &t.Comment)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if kind != "r" && kind != "p" {
+		return nil, permanent("%s is not a table, and only a table can be a target", t.Name)
+	}
+	if err := readColumns(ctx, c, oid, t); err != nil {
+		return nil, err
+	}
+	if err := s.readIndexes(ctx, c, oid, t); err != nil {
+		return nil, err
+	}
+	return t, readReferences(ctx, c, oid, t)
+}
+
+// readColumns reads columns. A domain's own NOT NULL counts as the column's.
+func readColumns(ctx context.Context, c *pgx.Conn, oid uint32, t *schema.Table) error {
+	const query = `SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull OR ty.typnotnull,
+	a.attidentity <> '', a.attgenerated <> '', pg_get_expr(d.adbin, d.adrelid), coalesce(col_description(a.attrelid, a.attnum), '')
+FROM pg_catalog.pg_attribute a
+JOIN pg_catalog.pg_type ty ON ty.oid = a.atttypid
+LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped
+ORDER BY a.attnum`
+	rows, err := c.Query(ctx, query, oid)
+	if err != nil {
+		return err
+	}
+	var col schema.Column
+	var formatType string
+	var identity bool
+	var def *string
+	_, err = pgx.ForEachRow(rows, []any{&col.Name, &formatType, &col.NotNull, &identity, &col.Generated, &def, &col.Comment}, func() error {
+		next := col
+		next.Type = sqlgen.PostgresType(formatType)
+		next.AutoIncrement = identity
+		if def != nil && !next.Generated {
+			text := *def
+			next.Default = &text
+			next.AutoIncrement = identity || strings.HasPrefix(text, "nextval(")
+		}
+		t.Columns = append(t.Columns, next)
+		return nil
+	})
+	return err
+}
+
+// readIndexes reads the primary key and the unique indexes that ON CONFLICT can use: of plain columns, whole, checked at once.
+func (s *Sink) readIndexes(ctx context.Context, c *pgx.Conn, oid uint32, t *schema.Table) error {
+	const query = `SELECT i.indisprimary, i.indimmediate, ARRAY(
+	SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, n)
+	JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+	WHERE k.n <= i.indnkeyatts ORDER BY k.n)
+FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid
+WHERE i.indrelid = $1 AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+ORDER BY x.relname`
+	rows, err := c.Query(ctx, query, oid)
+	if err != nil {
+		return err
+	}
+	var primary, immediate bool
+	var columns []string
+	_, err = pgx.ForEachRow(rows, []any{&primary, &immediate, &columns}, func() error {
+		key := append([]string(nil), columns...)
+		switch {
+		case primary && !immediate:
+			s.config.Log.Warn("the primary key is deferrable, so it cannot be used to find rows: set the table's key in the configuration, "+
+				"or make it NOT DEFERRABLE", "table", t.Name.String())
+		case primary:
+			t.PrimaryKey = key
+		case immediate:
+			t.Unique = append(t.Unique, key)
+		}
+		return nil
+	})
+	return err
+}
+
+func readReferences(ctx context.Context, c *pgx.Conn, oid uint32, t *schema.Table) error {
+	const query = `SELECT DISTINCT n.nspname, r.relname
+FROM pg_catalog.pg_constraint k
+JOIN pg_catalog.pg_class r ON r.oid = k.confrelid
+JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace
+WHERE k.conrelid = $1 AND k.contype = 'f' AND k.confrelid <> k.conrelid
+ORDER BY 1, 2`
+	rows, err := c.Query(ctx, query, oid)
+	if err != nil {
+		return err
+	}
+	var name schema.Name
+	_, err = pgx.ForEachRow(rows, []any{&name.Schema, &name.Table}, func() error {
+		t.References = append(t.References, name)
+		return nil
+	})
+	return err
+}
+
+// defineTries bounds how often a statement is tried that another process's has got in the way of.
+const defineTries = 3
+
+// Define runs DDL. CREATE ... IF NOT EXISTS fails when another process creates the same at once, on whichever half-made
+// catalog entry it meets. It is tried again then, and finds what the other has created; a name that something else has
+// fails again.
+func (s *Sink) Define(ctx context.Context, ddl []string) error {
+	for _, sql := range ddl {
+		var err error
+		for range defineTries {
+			err = s.control(ctx, func(c *pgx.Conn) error { return c.PgConn().Exec(ctx, sql).Close() })
+			if !createdAtOnce(sql, err) {
+				break
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("run %q on the target: %w", sql, plain(err))
+		}
+	}
+	return nil
+}
+
+// createdAtOnce says whether err may be that of two processes which create the same.
+func createdAtOnce(sql string, err error) bool {
+	words := strings.Fields(strings.ToUpper(sql))
+	if len(words) < 5 || words[0] != "CREATE" || words[2] != "IF" {
+		return false
+	}
+	switch code(err) {
+	case codeDuplicateTable, codeDuplicateObject, codeUniqueViolation:
+		return true
+	}
+	return false
+}

@@ -35,13 +35,10 @@ func Run(ctx context.Context, c Config) error {
 		if r.progressed {
 			delay = firstBackoff
 		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("stopped without a last checkpoint; the next start replays from the one before: %w", err)
-		}
 		c.Log.Warn("starting again after a failure", "pipeline", c.Pipeline, "error", err, "in", delay)
 		select {
 		case <-ctx.Done():
-			return nil
+			return fmt.Errorf("stopped while failing, without a last checkpoint; the next start goes on from the one before: %w", err)
 		case <-time.After(delay):
 		}
 		delay = min(2*delay, lastBackoff)

@@ -72,7 +72,7 @@ func TestRowsWithoutKeyAreCounted(t *testing.T) {
 
 func TestUnreadableValueNamesItsPlace(t *testing.T) {
 	t.Parallel()
-	table := Table{Name: "log", Columns: []Column{{Name: "n", Type: "year", FullType: "year"}}}
+	table := Table{Name: "log", Columns: []Column{{Name: "n", Type: "double", FullType: "double"}}}
 	_, err := Compare(table, []Row{row("x")}, nil)
 	if err == nil || !strings.HasPrefix(err.Error(), "source: table log, column n, row 1: ") {
 		t.Errorf("got %v", err)

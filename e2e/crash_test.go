@@ -47,6 +47,7 @@ func TestCrashesLoseAndRepeatNothing(t *testing.T) {
 		case minKills / 3:
 			s.crashServer(t, d, "postgres")
 		case 2 * minKills / 3:
+			s.awaitSnapshot(t)
 			s.crashServer(t, d, "kafka")
 		}
 		if kills%2 == 0 {

@@ -60,6 +60,11 @@ func (c Column) FromMySQL(s string) (Value, error) {
 			return null, nil
 		}
 		return Value{Text: trimFraction(s) + "+00"}, nil // the server and so the client's session are in UTC
+	case year:
+		if s == "0000" { // Debezium has no such year: its snapshot sends 2000, and nothing behind it can tell
+			s = "2000"
+		}
+		return Value{Text: s}, nil
 	case binaryString, bits, shape, vector:
 		digits, ok := strings.CutPrefix(s, "0x")
 		if !ok {
@@ -136,10 +141,7 @@ func (c Column) fromEither(s string) (Value, error) {
 	switch kindOf(c.Type) {
 	case integer: // TINYINT(1) may be a boolean in the target
 		return Value{Text: bitOfBoolean(s)}, nil
-	case year: // 0000 on one side, 0 on the other
-		n, err := strconv.Atoi(s)
-		return Value{Text: strconv.Itoa(n)}, err
-	case decimal: // the scale is part of the value
+	case year, decimal: // a decimal's scale is part of its value
 		return Value{Text: s}, nil
 	case float:
 		f, err := strconv.ParseFloat(s, 32)

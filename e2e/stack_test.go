@@ -221,6 +221,24 @@ func (s *stack) connectorRuns(ctx context.Context) error {
 	return nil
 }
 
+// awaitSnapshot waits until Connect has stored that the snapshot is complete. A connector that starts again before that takes
+// the snapshot once more, and then no reader can tell the rows of a table without a key from new ones.
+func (s *stack) awaitSnapshot(t *testing.T) {
+	t.Helper()
+	eventually(t, time.Minute, "the snapshot is complete", func(ctx context.Context) error {
+		var stored struct {
+			Offsets []struct{ Offset map[string]any }
+		}
+		if err := s.askConnect(ctx, "/connectors/"+connector+"/offsets", &stored); err != nil {
+			return err
+		}
+		if len(stored.Offsets) != 1 || stored.Offsets[0].Offset == nil || stored.Offsets[0].Offset["snapshot"] != nil {
+			return fmt.Errorf("connector %s: stored offsets are %+v", connector, stored.Offsets)
+		}
+		return nil
+	})
+}
+
 func (s *stack) askConnect(ctx context.Context, path string, answer any) error {
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, s.connect+path, nil)
 	if err != nil {

@@ -1,11 +1,10 @@
 package sqlgen
 
 import (
-	"strconv"
-	"testing"
-
 	"replicator/debezium"
 	"replicator/schema"
+	"strconv"
+	"testing"
 )
 
 // orderShape is a row of an ordinary table.
@@ -39,8 +38,10 @@ func orderEvents(n int) []debezium.Event {
 			Op: debezium.Create, Offset: int64(i), Key: debezium.Row{Shape: key, Values: []debezium.Value{id}},
 			After: debezium.Row{Shape: orderShape, Values: []debezium.Value{
 				id, number32(i % 1000), textValue("paid"), textValue("AeJA"),
-				{Kind: debezium.IntValue, Num: 1_709_210_096_789_012}, textValue("2024-02-29T12:34:56.789012Z"),
-				{Kind: debezium.NumberValue, Text: "12.75"}, textValue("a note of order " + strconv.Itoa(i)),
+				{Kind: debezium.IntValue, Num: 1_709_210_096_789_012},
+				textValue("2024-02-29T12:34:56.789012Z"),
+				{Kind: debezium.NumberValue, Text: "12.75"},
+				textValue("a note of order " + strconv.Itoa(i)),
 			}},
 		}
 	}

@@ -5,11 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/big"
-	"strconv"
-	"strings"
-
 	"replicator/debezium"
 	"replicator/schema"
+	"strconv"
+	"strings"
 )
 
 // decimal is a number of any size: digits × 10^-scale, or one of the special values.
@@ -80,9 +79,9 @@ func specialDecimal(s string) (decimal, bool) {
 	switch strings.ToUpper(s) {
 	case "NAN":
 		return decimal{special: nan}, true
-	case "INFINITY", "+INFINITY", "INF", "POSITIVE_INFINITY", "POSITIVE_INFINITIY":
+	case "INFINITY", "+INFINITY", "INF", "POSITIVE_INFINITY", "POSITIVE_INFINITIY": //nolint:misspell // as some versions of Debezium write it
 		return decimal{special: '+'}, true
-	case "-INFINITY", "-INF", "NEGATIVE_INFINITY", "NEGATIVE_INFINITIY":
+	case "-INFINITY", "-INF", "NEGATIVE_INFINITY", "NEGATIVE_INFINITIY": //nolint:misspell // the same
 		return decimal{special: '-'}, true
 	}
 	return decimal{}, false

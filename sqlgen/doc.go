@@ -11,9 +11,9 @@
 // # Rows
 //
 // A row is kept encoded, in the target's own columns: for each written column a 4-byte big-endian length and as many
-// bytes; the negative lengths [NullLength], [UnsentLength] and [UnavailableLength] stand for what has no bytes. The bytes of a value are what the
-// dialect's [Encoder] made of it and are canonical: equal values have equal bytes, so the fold compares keys and rows by
-// bytes alone.
+// bytes; the negative lengths [NullLength], [UnsentLength] and [UnavailableLength] stand for what has no bytes. The
+// bytes of a value are what the dialect's [Encoder] made of it. They are canonical, or the dialect makes them so (see
+// [Canonicalizer]): equal values have equal bytes, and the fold compares keys and rows by bytes alone.
 //
 // # Dialects
 //

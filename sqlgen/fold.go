@@ -4,13 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"replicator/debezium"
+	"replicator/schema"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"replicator/debezium"
-	"replicator/schema"
 )
 
 // Row is one encoded row (see the package's text), in Target.Columns order, and the record that it came from.
@@ -50,6 +49,7 @@ type Batch struct {
 	tables  map[*Target]*table
 	order   []*table
 	rows    int
+	bytes   int
 	seed    maphash.Seed
 }
 
@@ -81,7 +81,10 @@ func (b *Batch) Add(t *Target, e *debezium.Event) error {
 		b.order = append(b.order, tb)
 	}
 	b.rows++
-	if err := tb.add(e); err != nil {
+	before := tb.size()
+	err := tb.add(e)
+	b.bytes += tb.size() - before
+	if err != nil {
 		err.Origin = Origin{Partition: e.Partition, Offset: e.Offset, Key: eventKey(t, e)}
 		return err
 	}
@@ -104,12 +107,10 @@ func (tb *table) add(e *debezium.Event) *RowError {
 func (b *Batch) Rows() int { return b.rows }
 
 // Bytes is the memory that the events take.
-func (b *Batch) Bytes() int {
-	n := 0
-	for _, tb := range b.order {
-		n += len(tb.arena) + len(tb.keyed.places)*placeBytes + len(tb.keyed.tracks)*trackBytes + len(tb.bag.items)*itemBytes
-	}
-	return n
+func (b *Batch) Bytes() int { return b.bytes }
+
+func (tb *table) size() int {
+	return len(tb.arena) + len(tb.keyed.places)*placeBytes + len(tb.keyed.tracks)*trackBytes + len(tb.bag.items)*itemBytes
 }
 
 // Open is the number of rows that left their key and have not arrived under the new one: the other half of their move
@@ -211,7 +212,7 @@ func (b *Batch) Reset() {
 	}
 	clear(b.order[len(kept):])
 	b.order = kept
-	b.rows = 0
+	b.rows, b.bytes = 0, 0
 }
 
 func (tb *table) reset() {

@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
-	"testing"
-
 	"replicator/debezium"
 	"replicator/schema"
+	"strings"
+	"testing"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -58,7 +57,8 @@ func TestStatementsOfPostgres(t *testing.T) {
 	odd := schema.Table{
 		Name: schema.Name{Table: `we"ird`}, PrimaryKey: []string{"Group", "mood"},
 		Columns: []schema.Column{
-			{Name: "Group", Type: PostgresType("uuid")}, {Name: "mood", Type: PostgresType(`shop."Mood"`)},
+			{Name: "Group", Type: PostgresType("uuid")},
+			{Name: "mood", Type: PostgresType(`shop."Mood"`)},
 			{Name: "ten percent", Type: PostgresType("json")},
 		},
 	}
@@ -99,7 +99,8 @@ func TestStatementsOfPostgres(t *testing.T) {
 		}},
 		{"bag-inserts", bag, TargetConfig{}, []debezium.Event{create(1), create(1)}},
 		{"bag-deletes", bag, TargetConfig{}, []debezium.Event{
-			{Op: debezium.Delete, Before: itemRow(1, one, x), Offset: 1}, {Op: debezium.Delete, Before: itemRow(1, one, x), Offset: 2},
+			{Op: debezium.Delete, Before: itemRow(1, one, x), Offset: 1},
+			{Op: debezium.Delete, Before: itemRow(1, one, x), Offset: 2},
 			{Op: debezium.Delete, Before: itemRow(1, one, nullValue), Offset: 3},
 		}},
 		{"bag-replacements", bag, TargetConfig{}, []debezium.Event{
@@ -188,19 +189,40 @@ func TestCreatedTableHoldsEveryTypeOfMySQL(t *testing.T) {
 		name string
 		t    schema.Type
 	}{
-		{"id", schema.Type{Kind: schema.Uint64}}, {"tiny", schema.Type{Kind: schema.Int8}}, {"flag", schema.Type{Kind: schema.Int8, Length: 1}},
-		{"tiny_u", schema.Type{Kind: schema.Uint8}}, {"small", schema.Type{Kind: schema.Int16}}, {"small_u", schema.Type{Kind: schema.Uint16}},
-		{"medium", schema.Type{Kind: schema.Int24}}, {"medium_u", schema.Type{Kind: schema.Uint24}}, {"int", schema.Type{Kind: schema.Int32}},
-		{"int_u", schema.Type{Kind: schema.Uint32}}, {"big", schema.Type{Kind: schema.Int64}},
-		{"price", schema.Type{Kind: schema.Decimal, Length: 12, Scale: 2}}, {"any", schema.Type{Kind: schema.Decimal}},
-		{"f", schema.Type{Kind: schema.Float32}}, {"d", schema.Type{Kind: schema.Float64}},
-		{"bit1", schema.Type{Kind: schema.Bit, Length: 1}}, {"bit9", schema.Type{Kind: schema.Bit, Length: 9}}, {"year", schema.Type{Kind: schema.Year}},
-		{"date", schema.Type{Kind: schema.Date}}, {"time0", schema.Type{Kind: schema.Time}}, {"time6", schema.Type{Kind: schema.Time, Scale: 6}},
-		{"datetime3", schema.Type{Kind: schema.Timestamp, Scale: 3}}, {"instant", schema.Type{Kind: schema.TimestampTZ, Scale: -1}},
-		{"c", schema.Type{Kind: schema.Char, Length: 3}}, {"v", schema.Type{Kind: schema.Varchar, Length: 20}}, {"t", schema.Type{Kind: schema.Text}},
-		{"b", schema.Type{Kind: schema.Bytes, Length: 16}}, {"e", schema.Type{Kind: schema.Enum}}, {"s", schema.Type{Kind: schema.Set}},
-		{"j", schema.Type{Kind: schema.JSON}}, {"g", schema.Type{Kind: schema.Geometry}}, {"vec", schema.Type{Kind: schema.Vector, Length: 3}},
-		{"u", schema.Type{Kind: schema.UUID}}, {strings.Repeat("long", 20), schema.Type{Kind: schema.Text}},
+		{"id", schema.Type{Kind: schema.Uint64}},
+		{"tiny", schema.Type{Kind: schema.Int8}},
+		{"flag", schema.Type{Kind: schema.Int8, Length: 1}},
+		{"tiny_u", schema.Type{Kind: schema.Uint8}},
+		{"small", schema.Type{Kind: schema.Int16}},
+		{"small_u", schema.Type{Kind: schema.Uint16}},
+		{"medium", schema.Type{Kind: schema.Int24}},
+		{"medium_u", schema.Type{Kind: schema.Uint24}},
+		{"int", schema.Type{Kind: schema.Int32}},
+		{"int_u", schema.Type{Kind: schema.Uint32}},
+		{"big", schema.Type{Kind: schema.Int64}},
+		{"price", schema.Type{Kind: schema.Decimal, Length: 12, Scale: 2}},
+		{"any", schema.Type{Kind: schema.Decimal}},
+		{"f", schema.Type{Kind: schema.Float32}},
+		{"d", schema.Type{Kind: schema.Float64}},
+		{"bit1", schema.Type{Kind: schema.Bit, Length: 1}},
+		{"bit9", schema.Type{Kind: schema.Bit, Length: 9}},
+		{"year", schema.Type{Kind: schema.Year}},
+		{"date", schema.Type{Kind: schema.Date}},
+		{"time0", schema.Type{Kind: schema.Time}},
+		{"time6", schema.Type{Kind: schema.Time, Scale: 6}},
+		{"datetime3", schema.Type{Kind: schema.Timestamp, Scale: 3}},
+		{"instant", schema.Type{Kind: schema.TimestampTZ, Scale: -1}},
+		{"c", schema.Type{Kind: schema.Char, Length: 3}},
+		{"v", schema.Type{Kind: schema.Varchar, Length: 20}},
+		{"t", schema.Type{Kind: schema.Text}},
+		{"b", schema.Type{Kind: schema.Bytes, Length: 16}},
+		{"e", schema.Type{Kind: schema.Enum}},
+		{"s", schema.Type{Kind: schema.Set}},
+		{"j", schema.Type{Kind: schema.JSON}},
+		{"g", schema.Type{Kind: schema.Geometry}},
+		{"vec", schema.Type{Kind: schema.Vector, Length: 3}},
+		{"u", schema.Type{Kind: schema.UUID}},
+		{strings.Repeat("long", 20), schema.Type{Kind: schema.Text}},
 	} {
 		source.Columns = append(source.Columns, schema.Column{Name: c.name, Type: c.t, NotNull: c.name == "id"})
 	}

@@ -3,10 +3,9 @@ package sqlgen
 import (
 	"errors"
 	"math"
-	"strings"
-
 	"replicator/debezium"
 	"replicator/schema"
+	"strings"
 )
 
 // The calendar is the proleptic Gregorian one, with a year 0, as in Java, ISO 8601 and PostgreSQL's own arithmetic.
@@ -415,7 +414,7 @@ func parseDuration(s string) (int64, error) {
 	return n, nil
 }
 
-// span of months, days and microseconds, as PostgreSQL keeps an interval.
+// interval is months, days and microseconds, as PostgreSQL keeps them apart.
 type interval struct{ months, days, micros int64 }
 
 var errInterval = errors.New("the text is not an interval such as P1Y2M3DT4H5M6.78S")

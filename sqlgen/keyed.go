@@ -3,7 +3,6 @@ package sqlgen
 import (
 	"bytes"
 	"hash/maphash"
-
 	"replicator/debezium"
 )
 

@@ -3,11 +3,10 @@ package sqlgen
 import (
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
-
 	"replicator/debezium"
 	"replicator/schema"
+	"strconv"
+	"strings"
 )
 
 // sense is what a field's values are, whichever way the connector's options have them sent: the fine print of a
@@ -126,7 +125,7 @@ func meaningOf(f debezium.Field, witness schema.Type, c schema.Column) (meaning,
 		}
 	case senseEnum:
 		if a, ok := f.Params["allowed"]; ok {
-			m.labels = allowedLabels(a)
+			m.labels = debezium.AllowedLabels(a)
 		}
 	case senseInt:
 		if witness.Kind == schema.Uint64 || strings.HasPrefix(strings.ToUpper(f.Params["__debezium.source.column.type"]), "BIGINT UNSIGNED") {
@@ -263,25 +262,6 @@ func clampScale(n int) int {
 		return 6
 	}
 	return n
-}
-
-// allowedLabels splits the schema parameter "allowed" of an enum: at commas, but for those behind a backslash.
-func allowedLabels(s string) []string {
-	var out []string
-	var label strings.Builder
-	for i := 0; i < len(s); i++ {
-		switch {
-		case s[i] == '\\' && i+1 < len(s) && s[i+1] == ',':
-			label.WriteByte(',')
-			i++
-		case s[i] == ',':
-			out = append(out, label.String())
-			label.Reset()
-		default:
-			label.WriteByte(s[i])
-		}
-	}
-	return append(out, label.String())
 }
 
 func invalid(format string, args ...any) error {

@@ -2,9 +2,8 @@ package sqlgen
 
 import (
 	"encoding/binary"
-	"strings"
-
 	"replicator/schema"
+	"strings"
 )
 
 // Rows of a table without a key are found by all of their values. Equal rows are one image with a number of copies:

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"math/bits"
-
 	"replicator/debezium"
 	"replicator/schema"
 )

@@ -3,9 +3,8 @@ package sqlgen
 import (
 	"fmt"
 	"math"
-	"strconv"
-
 	"replicator/debezium"
+	"strconv"
 )
 
 // appendDate writes a date as ISO text.

@@ -4,11 +4,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
-	"strconv"
-	"strings"
-
 	"replicator/debezium"
 	"replicator/schema"
+	"strconv"
+	"strings"
 )
 
 // Encoder implements Dialect. The value is PostgreSQL's binary form of the column's type where the type is built in,

@@ -2,10 +2,9 @@ package sqlgen
 
 import (
 	"fmt"
+	"replicator/schema"
 	"strconv"
 	"strings"
-
-	"replicator/schema"
 )
 
 // column names an unnested column by its number, from 0.

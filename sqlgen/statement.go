@@ -2,7 +2,6 @@ package sqlgen
 
 import (
 	"fmt"
-
 	"replicator/debezium"
 	"replicator/schema"
 )

@@ -3,11 +3,10 @@ package sqlgen
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
-
 	"replicator/debezium"
 	"replicator/schema"
+	"slices"
+	"strings"
 )
 
 // Target is a table of the target database, ready to be written. It belongs to one goroutine.

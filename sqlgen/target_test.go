@@ -2,11 +2,10 @@ package sqlgen
 
 import (
 	"errors"
-	"strings"
-	"testing"
-
 	"replicator/debezium"
 	"replicator/schema"
+	"strings"
+	"testing"
 )
 
 func textColumns(names ...string) schema.Table {
@@ -89,8 +88,13 @@ func TestErrorNamesTheRow(t *testing.T) {
 func TestEqualKeysAreOneRowHoweverTheyAreWritten(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ column, one, other string }{
-		{"numeric", "1.0", "1.00"}, {"numeric", "-0", "0.000"}, {"numeric", "1e2", "100"},
-		{"double precision", "0", "-0.0"}, {"real", "-0.0", "0.0"}, {"character(4)", "a", "a "}, {"citext", "A", "a"},
+		{"numeric", "1.0", "1.00"},
+		{"numeric", "-0", "0.000"},
+		{"numeric", "1e2", "100"},
+		{"double precision", "0", "-0.0"},
+		{"real", "-0.0", "0.0"},
+		{"character(4)", "a", "a "},
+		{"citext", "A", "a"},
 		{"uuid", "00112233445566778899AABBCCDDEEFF", "{00112233-4455-6677-8899-aabbccddeeff}"},
 	} {
 		table := textColumns("id")

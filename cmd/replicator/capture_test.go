@@ -14,7 +14,6 @@ import (
 
 	"replicator/debezium"
 	"replicator/debezium/debeziumtest"
-	"replicator/debezium/kafka/broker"
 	"replicator/e2e"
 )
 
@@ -24,7 +23,7 @@ var captured = filepath.Join("..", "..", "testdata", "debezium")
 // rows, value by value, by code that shares nothing with the decoder.
 func TestCapture(t *testing.T) {
 	t.Parallel()
-	for connector, lost := range map[string]func(table string, row map[string]*string) bool{"plain": nothingLost, "bare": bareLost} {
+	for connector, lost := range map[string]func(table string, row map[string]*string) bool{"plain": plainLost, "bare": bareLost} {
 		t.Run(connector, func(t *testing.T) {
 			t.Parallel()
 			r := &caseRun{url: caseDatabase(t, "capture_"+connector), config: map[string]string{"schema.types.nul": "strip"}}
@@ -59,15 +58,15 @@ func produceCapture(t *testing.T, connector string) {
 		t.Fatal("the capture has no ALTER")
 	}
 	for topic, records := range topics {
-		if err := caseBroker(t).CreateTopic(t.Context(), topic, 1, nil); err != nil {
+		if err := caseBroker(t).CreateTopic(topic, 1, nil); err != nil {
 			t.Fatal(err)
 		}
-		var out []broker.Record
+		var out []debezium.Record
 		for _, r := range records {
 			if strings.Contains(topic, ".shop.") && r.Value != nil && sourcePosition(t, r.Value) >= alter {
 				break
 			}
-			out = append(out, brokerRecord(r))
+			out = append(out, r)
 		}
 		if len(out) == 0 {
 			continue // a table that was made later
@@ -76,14 +75,6 @@ func produceCapture(t *testing.T, connector string) {
 			t.Fatal(err)
 		}
 	}
-}
-
-func brokerRecord(r debezium.Record) broker.Record {
-	b := broker.Record{Topic: r.Partition.Topic, Partition: r.Partition.ID, Key: r.Key, Value: r.Value}
-	for _, h := range r.Headers {
-		b.Headers = append(b.Headers, broker.Header{Key: h.Key, Value: h.Value})
-	}
-	return b
 }
 
 func sourcePosition(t *testing.T, value []byte) int64 {
@@ -99,11 +90,25 @@ func sourcePosition(t *testing.T, value []byte) int64 {
 	return max(v.Source.Pos, v.Payload.Source.Pos)
 }
 
-func nothingLost(string, map[string]*string) bool { return false }
+// plainLost is what is lost before the connector's options matter.
+func plainLost(table string, row map[string]*string) bool {
+	switch {
+	case table == "numbers" && *row["id"] == "3":
+		row["yr"] = ptr("2000") // enable.time.adjuster: the connector takes the year 0000 for a two-digit one
+	case table == "texts" && *row["id"] == "3":
+		for _, c := range []string{"c", "v"} { // the recording has a space for NUL, which the run strips
+			row[c] = ptr(strings.ReplaceAll(*row[c], " ", ""))
+		}
+	}
+	return false
+}
 
 // bareLost changes a source row into what the connector's options let through, or says that nothing of it is left.
 func bareLost(table string, row map[string]*string) bool {
+	plainLost(table, row)
 	switch table {
+	case "customers": // time.precision.mode=connect: microseconds are cut off
+		row["created_at"] = ptr((*row["created_at"])[:len("2024-02-29 23:59:59.123")])
 	case "times":
 		// time.precision.mode=connect: times are milliseconds within a day; others are sent as null.
 		for _, c := range []string{"t0", "t3", "t6"} {
@@ -141,7 +146,7 @@ func compareCapture(t *testing.T, r *caseRun, lost func(string, map[string]*stri
 			}
 			source = append(source, values)
 		}
-		columns := r.exec(t, fmt.Sprintf("SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = '%s'::regclass AND attnum > 0", `"`+table.Name+`"`))
+		columns := r.exec(t, fmt.Sprintf("SELECT string_agg(quote_ident(attname) || '::text', ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = '%s'::regclass AND attnum > 0", `"`+table.Name+`"`))
 		var target []e2e.Row
 		for _, row := range r.exec(t, fmt.Sprintf(`SET timezone TO 'UTC'; SELECT %s FROM "%s"`, *columns[0][0], table.Name)) {
 			target = append(target, row)

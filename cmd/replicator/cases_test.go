@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -14,7 +17,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"replicator/debezium"
 	"replicator/debezium/kafka/broker"
+	"replicator/txnsink/postgres/pgserver"
 )
 
 // caseRun is one run of a case: its own database and topics.
@@ -23,6 +28,46 @@ type caseRun struct {
 	url    string            // of its database
 	target string            // what the configuration says: url, or a way through a breaker
 	config map[string]string // --set
+}
+
+// world is the server and the broker that the tests of this package share. Each test has a database and topics of its own.
+var world struct {
+	server *pgserver.Server
+	broker *broker.Broker
+}
+
+func TestMain(m *testing.M) {
+	code, err := runTests(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func runTests(m *testing.M) (code int, err error) {
+	if world.server, err = pgserver.Start(context.Background(), pgserver.Config{}); err != nil {
+		return 1, fmt.Errorf("the tests need a PostgreSQL server: %w", err)
+	}
+	defer func() { err = errors.Join(err, world.server.Stop()) }()
+	if world.broker, err = broker.Start(broker.Options{}); err != nil {
+		return 1, err
+	}
+	defer world.broker.Close()
+	return m.Run(), nil
+}
+
+func caseBroker(t *testing.T) *broker.Broker {
+	t.Helper()
+	return world.broker
+}
+
+func caseDatabase(t *testing.T, name string) string {
+	t.Helper()
+	if err := world.server.CreateDatabase(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	return world.server.URL(name)
 }
 
 // TestCases runs the cases that need nothing but their events, once with all events in one checkpoint and once with a
@@ -48,11 +93,19 @@ func TestCases(t *testing.T) {
 
 // TestCaseInAnotherZone runs case 07 in a process whose own zone is not UTC.
 func TestCaseInAnotherZone(t *testing.T) {
+	t.Parallel()
 	c := loadCase(t, "07")
-	t.Setenv("TZ", "America/New_York")
 	r := newCaseRun(t, c)
 	r.produce(t, c.records(t)...)
-	r.child(t, "run", "--config", r.file(t), "--until-caught-up")
+	program := filepath.Join(t.TempDir(), "replicator")
+	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cmd := exec.Command(program, "run", "--config", r.file(t), "--until-caught-up")
+	cmd.Env = append(os.Environ(), "TZ=America/New_York")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 	r.expect(t, c.result(t, ""))
 }
 
@@ -167,12 +220,12 @@ func TestCaseExpiredOffset(t *testing.T) {
 		t.Fatalf("exit code %d:\n%s", code, stderr)
 	}
 	r.produce(t, records[1:]...)
-	if err := caseBroker(t).DeleteRecords(t.Context(), r.topic(records[0].topic), 0, 3); err != nil {
+	if err := caseBroker(t).DeleteRecords(r.topic(records[0].topic), 0, 3); err != nil {
 		t.Fatal(err)
 	}
 	r.produce(t, records[0])
 	code, stderr := r.run(t)
-	r.stopped(t, code, stderr, "offset_out_of_range", "pay[0]", "offset 1", "begins at 3")
+	r.stopped(t, code, stderr, "offset_out_of_range", "pay[0]", "offset 1", "the log starts at 3")
 	r.expect(t, caseResult{Query: "SELECT id, amt FROM pay ORDER BY id", Rows: c.result(t, "").Rows})
 }
 
@@ -188,7 +241,7 @@ func TestCaseAbortedTransactions(t *testing.T) {
 		records []caseRecord
 		commit  bool
 	}{{rec[:1], true}, {rec[1:3], false}, {rec[3:], true}, {rec[1:2], false}} {
-		if err := b.ProduceTransaction(t.Context(), tx.commit, r.brokerRecords(tx.records)...); err != nil {
+		if err := b.Transact(t.Context(), r.topic("producer"), tx.commit, r.brokerRecords(tx.records)...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -228,6 +281,25 @@ func newCaseRun(t *testing.T, c *caseFile) *caseRun {
 	return r
 }
 
+// jsonString quotes s.
+func jsonString(s string) []byte {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// payload is what a message with a schema carries.
+func payload(t *testing.T, message []byte) []byte {
+	t.Helper()
+	var v struct{ Payload json.RawMessage }
+	if err := json.Unmarshal(message, &v); err != nil {
+		t.Fatal(err)
+	}
+	return v.Payload
+}
+
 func hash(s string) uint32 {
 	h := uint32(2166136261)
 	for _, c := range []byte(s) {
@@ -248,20 +320,20 @@ func (r *caseRun) createTopics(t *testing.T, records []caseRecord) {
 		partitions[rec.topic] = max(partitions[rec.topic], rec.partition+1)
 	}
 	for _, topic := range slices.Sorted(maps.Keys(partitions)) {
-		if err := caseBroker(t).CreateTopic(t.Context(), r.topic(topic), partitions[topic], nil); err != nil && !strings.Contains(err.Error(), "EXISTS") {
+		if err := caseBroker(t).CreateTopic(r.topic(topic), partitions[topic], nil); err != nil && !strings.Contains(err.Error(), "EXISTS") {
 			t.Fatal(err)
 		}
 	}
 }
 
-func (r *caseRun) brokerRecords(records []caseRecord) []broker.Record {
-	var out []broker.Record
+func (r *caseRun) brokerRecords(records []caseRecord) []debezium.Record {
+	var out []debezium.Record
 	for _, rec := range records {
-		b := broker.Record{Topic: r.topic(rec.topic), Partition: rec.partition, Key: rec.key, Value: rec.value}
+		d := debezium.Record{Partition: debezium.Partition{Topic: r.topic(rec.topic), ID: rec.partition}, Key: rec.key, Value: rec.value}
 		for _, k := range slices.Sorted(maps.Keys(rec.headers)) {
-			b.Headers = append(b.Headers, broker.Header{Key: k, Value: rec.headers[k]})
+			d.Headers = append(d.Headers, debezium.Header{Key: k, Value: rec.headers[k]})
 		}
-		out = append(out, b)
+		out = append(out, d)
 	}
 	return out
 }

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -48,14 +49,38 @@ func parseDocument(file string, text []byte) (*document, error) {
 		d.root = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 		return d, nil
 	case err != nil:
-		// The parser's text is "yaml: line 3: what"; an operator looks for file:line.
-		return nil, configError{where: file, msg: "this is no YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}
+		return nil, notYAML(file, text, err)
 	}
 	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
 		return nil, configError{where: file, msg: "more than one YAML document; a pipeline has one file of its own"}
 	}
 	d.root = doc.Content[0]
 	return d, nil
+}
+
+// yamlLine is the beginning of the YAML package's errors. It leaves the line out when it is 0.
+var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+
+// countedFromZero begins those of its errors whose line is one less than people count.
+const countedFromZero = "did not find expected "
+
+// notYAML names file and line of an error of the YAML package.
+func notYAML(file string, text []byte, err error) error {
+	m := yamlLine.FindStringSubmatch(err.Error())
+	if m == nil {
+		return configError{where: file, msg: "this is no YAML: " + err.Error()}
+	}
+	line, what := 0, strings.TrimPrefix(err.Error(), m[0])
+	if m[1] != "" {
+		if line, err = strconv.Atoi(m[1]); err != nil {
+			return configError{where: file, msg: "this is no YAML: " + what}
+		}
+	}
+	if strings.HasPrefix(what, countedFromZero) {
+		line++
+	}
+	last := bytes.Count(bytes.TrimRight(text, "\n"), []byte("\n")) + 1
+	return configError{where: fmt.Sprintf("%s:%d", file, max(1, min(line, last))), msg: "this is no YAML: " + what}
 }
 
 // fail notes that the value at n is wrong.

@@ -70,11 +70,11 @@ func (s section) names() []string {
 	return names
 }
 
-// nearest returns the full path of the key that was probably meant: of this section if one is spelled much like it, else
-// one of that very name in another section, else the least different one.
+// nearest returns the full path of the key that was probably meant: one of this section that is a letter away, else one of
+// that very name in another section, else the least different one of this section.
 func (s section) nearest(path, name string) string {
 	best := slices.MinFunc(s.names(), func(a, b string) int { return distance(a, name) - distance(b, name) })
-	if distance(best, name) > max(2, len(name)/3) {
+	if distance(best, name) > 1 {
 		var root config
 		all := section(configKeys(&root))
 		for _, p := range all.paths("") {

@@ -67,16 +67,14 @@ func (t *txn) begin(b *pgconn.Batch) int {
 	return 1
 }
 
-// witness moves the witness, as the transaction's last statement.
+// witness moves the witness, as the transaction's last statement. The number of a checkpoint may be that of one which an earlier
+// epoch committed in one step and could not save; within an epoch it is used once.
 func (t *txn) witness(ctx context.Context) error {
 	const query = `UPDATE replicator.witness SET checkpoint = $1, written = $2, updated = clock_timestamp()
-WHERE pipeline = $3 AND worker = $4 AND epoch = $2 AND checkpoint = $5`
+WHERE pipeline = $3 AND worker = $4 AND epoch = $2 AND checkpoint = $5 AND (checkpoint < $1 OR checkpoint = $1 AND written < $2)`
 	t.sink.mu.Lock()
 	previous := t.worker.previous
 	t.sink.mu.Unlock()
-	if t.id.Checkpoint < previous { // equal: an at-least-once run committed this number and could not save it
-		return fmt.Errorf("checkpoint %d is before the worker's previous one, %d", t.id.Checkpoint, previous)
-	}
 	b := &pgconn.Batch{}
 	t.begin(b)
 	b.ExecParams(query, textParams(t.id.Checkpoint, t.id.Epoch, t.id.Pipeline, t.id.Worker, previous), nil, nil, nil)
@@ -113,7 +111,8 @@ func (t *txn) misplaced(ctx context.Context, previous int64) error {
 	if epoch > t.id.Epoch {
 		return fmt.Errorf("%w: epoch %d is at work", txnsink.ErrFenced, epoch)
 	}
-	return fmt.Errorf("the witness of worker %d is at epoch %d, checkpoint %d; expected epoch %d, checkpoint %d", t.id.Worker, epoch, checkpoint, t.id.Epoch, previous)
+	return fmt.Errorf("the witness of worker %d is at epoch %d, checkpoint %d; the transaction follows checkpoint %d of its epoch",
+		t.id.Worker, epoch, checkpoint, previous)
 }
 
 // PreCommit writes the witness and prepares the transaction.

@@ -42,6 +42,7 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 		{"EmptyTransactionIsWitnessed", emptyTransaction},
 		{"AbortLeavesNothing", abortLeavesNothing},
 		{"AbortedCheckpointsLeaveTheWitnessInPlace", abortedBetween},
+		{"UnsavedCheckpointIsCommittedAgain", unsavedCheckpoint},
 		{"AfterAnErrorOnlyAbortFollows", onlyAbort},
 		{"RefusedRowIsNamed", refusedRow},
 		{"UnavailableValueNeedsItsRow", unavailable},

@@ -182,7 +182,9 @@ func (t *memoryTxn) checkWitness() error {
 	if row.epoch > t.id.Epoch {
 		return fmt.Errorf("the witness is at epoch %d: %w", row.epoch, txnsink.ErrFenced)
 	}
-	if row.epoch != t.id.Epoch || row.checkpoint != previous.checkpoint {
+	// The number of a checkpoint that an earlier epoch committed in one step and could not save is used again.
+	used := row.checkpoint > t.id.Checkpoint || row.checkpoint == t.id.Checkpoint && row.written >= t.id.Epoch
+	if row.epoch != t.id.Epoch || row.checkpoint != previous.checkpoint || used {
 		return fmt.Errorf("the witness is at epoch %d, checkpoint %d, not at checkpoint %d", row.epoch, row.checkpoint, previous.checkpoint)
 	}
 	for id := range m.prepared {

@@ -1,0 +1,338 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"replicator/checkpoint"
+	"replicator/sqlgen"
+)
+
+// minimal is a configuration that sets what must be set and nothing else.
+const minimal = `pipeline: shop
+source:
+  brokers: [127.0.0.1:9092]
+  topics: ['shop\.shop\..*']
+target:
+  url: postgres://u:secret@h/db
+`
+
+func env(pairs ...string) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		for i := 0; i < len(pairs); i += 2 {
+			if pairs[i] == name {
+				return pairs[i+1], true
+			}
+		}
+		return "", false
+	}
+}
+
+// TestConfigErrorsNameLineKeyAndRemedy has one line of configuration in each case, after those of minimal.
+func TestConfigErrorsNameLineKeyAndRemedy(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ text, want string }{
+		{"pipline: x", "c.yaml:7: pipline: there is no such key; did you mean pipeline?"},
+		{"brokers: [a:1]", "c.yaml:7: brokers: there is no such key; did you mean source.brokers?"},
+		{"log: {levle: info}", "c.yaml:7: log.levle: there is no such key; did you mean log.level?"},
+		{"checkpoint:\n  rows: 10\n  rwos: 10", "c.yaml:9: checkpoint.rwos: there is no such key; did you mean checkpoint.rows?"},
+		{"pipeline: again", "c.yaml:7: pipeline: is here for the second time, the first was in line 1"},
+		{"<<: {log: {}}", "c.yaml:7: <<: there is no such key; did you mean log?"},
+		{"checkpoint: {rows: many}", `c.yaml:7: checkpoint.rows: "many" must be a whole number of at least 1`},
+		{"checkpoint: {rows: 0}", `c.yaml:7: checkpoint.rows: "0" must be a whole number of at least 1`},
+		{"checkpoint: {rows: [1]}", "c.yaml:7: checkpoint.rows: must be a single value, not a list"},
+		{"checkpoint: {rows: }", "c.yaml:7: checkpoint.rows: has no value; leave the key out for its default, or write '' for the empty text"},
+		{"checkpoint: 5", "c.yaml:7: checkpoint: must be keys with values (interval, min_interval, rows, bytes, store, retain), not a single value"},
+		{"checkpoint: {interval: 1}", `c.yaml:7: checkpoint.interval: "1" must be a duration of at least 1ms, with a unit: 500ms, 1s, 2m`},
+		{"checkpoint: {interval: -1s}", `c.yaml:7: checkpoint.interval: "-1s" must be a duration of at least 1ms, with a unit: 500ms, 1s, 2m`},
+		{"checkpoint: {bytes: 64 Mib}", `c.yaml:7: checkpoint.bytes: "64 Mib" must be a size in bytes of at least 1: 64MiB, 1GiB, 500kB, 1048576`},
+		{"checkpoint: {bytes: 99999999999GiB}", `c.yaml:7: checkpoint.bytes: "99999999999GiB" must be a size in bytes of at least 1: 64MiB, 1GiB, 500kB, 1048576`},
+		{"checkpoint: {store: nowhere}", "c.yaml:7: checkpoint.store: must be target (tables in the target database), or file:DIR"},
+		{"checkpoint: {store: 'file:'}", "c.yaml:7: checkpoint.store: file: needs a directory, as in file:/var/lib/replicator"},
+		{"checkpoint: {store: 'postgres://u:secret@h/d'}", "c.yaml:7: checkpoint.store: postgres:// is not yet served by this version; it must be target, or file:DIR"},
+		{"schema: {create: perhaps}", `c.yaml:7: schema.create: "perhaps" must be true or false`},
+		{"schema: {types: {nul: keep}}", `c.yaml:7: schema.types.nul: "keep" is none of its values; it must be stop, strip or replace`},
+		{"schema: {evolve: stop}", `c.yaml:7: schema.evolve: "stop" is not yet served by this version (following a source's ALTER TABLE); leave the key out, or set it to evolve`},
+		{"delivery: one-phase", `c.yaml:7: delivery: "one-phase" is not yet served by this version; it must be two-phase, at-least-once or at-most-once`},
+		{"delivery: twice", `c.yaml:7: delivery: "twice" is none of its values; it must be two-phase, at-least-once or at-most-once`},
+		{"workers: 2", `c.yaml:7: workers: "2" is not yet served by this version (more than one apply lane); leave the key out, or set it to 1`},
+		{"cluster: true", `c.yaml:7: cluster: "true" is not yet served by this version (sharing a pipeline among processes); leave the key out, or set it to false`},
+		{"errors: {bad_record: dead-letter}", `c.yaml:7: errors.bad_record: "dead-letter" is not yet served by this version (setting records aside); leave the key out, or set it to stop`},
+		{"verify: {source: 'mysql://u:secret@h/'}", "c.yaml:7: verify.source: is not yet served by this version (comparing source and target); leave the key out"},
+		{"http: {listen: ':80'}", `c.yaml:7: http.listen: ":80" is not yet served by this version (the status page); set it to '', or leave the key out`},
+		{"tables: {match: a}", "c.yaml:7: tables: must be a list of rules, as in [{match: 'shop\\.audit_.*', skip: true}], not keys with values"},
+		{"tables: [{skip: true}]", "c.yaml:7: tables[0]: has no match, the regular expression of the tables that it is for"},
+		{"tables:\n  - match: a\n  - match: '('", "c.yaml:9: tables[1].match: \"(\" is no regular expression: error parsing regexp: missing closing ): `^(?:()$`"},
+		{"tables: [{match: a, columns: {exclude: [x]}}]", "c.yaml:7: tables[0].columns.exclude: is not yet served by this version (leaving columns out); leave the key out"},
+		{"tables: [{match: a, target: b}]", `c.yaml:7: tables[0].target: "b" is not yet served by this version (a target table by rule; target.table names them all); leave the key out`},
+		{"tables: [{match: a, delete: soft}]", `c.yaml:7: tables[0].delete: "soft" is not yet served by this version (other treatment of deletes); leave the key out, or set it to apply`},
+		{"log: {format: '${NOTHING}'}", "c.yaml:7: ${NOTHING}: the environment has no variable of that name; set it, or write $${NOTHING} for the text itself"},
+		{"log: {format: '${no name}'}", "c.yaml:7: ${no name} is not the name of an environment variable; write $${ for the text ${ itself"},
+		{"log:\n  level: ${LEVEL}", `c.yaml:8: log.level: "${LEVEL}" is none of its values; it must be debug, info, warn or error`},
+		{"log: {format: ${X}}\nworkers: 1", "c.yaml:7: this is no YAML: did not find expected ',' or '}'"},
+		{"- x", "c.yaml:7: this is no YAML: did not find expected key"},
+		{"\tx: 1", "c.yaml:7: this is no YAML: found character that cannot start any token"},
+		{"x: 'y", "c.yaml:7: this is no YAML: found unexpected end of stream"},
+		{"log: [", "c.yaml:7: this is no YAML: did not find expected node content"},
+		{"---\npipeline: other", "c.yaml: more than one YAML document; a pipeline has one file of its own"},
+	} {
+		_, err := parseConfig("c.yaml", []byte(minimal+c.text), nil, env("LEVEL", "loud"))
+		if err == nil {
+			t.Errorf("%s: no error, want %s", c.text, c.want)
+			continue
+		}
+		got := strings.Split(err.Error(), "\n")
+		if !slices.Contains(got, c.want) {
+			t.Errorf("%s\n got %s\nwant %s", c.text, err, c.want)
+		}
+	}
+}
+
+// TestConfigErrorsOfRequiredKeys replaces a line of minimal.
+func TestConfigErrorsOfRequiredKeys(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ old, new, want string }{
+		{"pipeline: shop\n", "", "c.yaml: pipeline: is missing: it names the checkpoints and the transactions"},
+		{"pipeline: shop", "pipeline: 'a:b'", `c.yaml:1: pipeline: "a:b" must be 1 to 64 of the letters A-Z a-z 0-9 _ . - and not begin with a dot: it is a part of the names of transactions`},
+		{"brokers: [127.0.0.1:9092]", "brokers: []", "c.yaml:3: source.brokers: needs at least one element"},
+		{"brokers: [127.0.0.1:9092]", "brokers: 127.0.0.1:9092", "c.yaml:3: source.brokers: must be a list, as in [a, b], not a single value"},
+		{"brokers: [127.0.0.1:9092]", "brokers: [localhost]", `c.yaml:3: source.brokers[0]: "localhost" must be HOST:PORT, as in 127.0.0.1:9092`},
+		{"topics: ['shop", "topics: ['[shop", "c.yaml:4: source.topics[0]: \"[shop\\\\.shop\\\\..*\" is no regular expression: error parsing regexp: missing closing ]: `[shop\\.shop\\..*)$`"},
+		{"topics:", "start: yesterday\n  topics:", `c.yaml:4: source.start: "yesterday" must be earliest, latest or a time as in 2026-01-31T00:00:00Z`},
+		{"topics:", "tls: {}\n  topics:", "c.yaml:4: source.tls: is not yet served by this version (Kafka over TLS); leave the key out"},
+		{"topics:", "sasl: {mechanism: PLAIN}\n  topics:", "c.yaml:4: source.sasl: is not yet served by this version (logging in to Kafka); leave the key out"},
+		{"topics:", "format: avro\n  topics:", `c.yaml:4: source.format: "avro" is not yet served by this version; it must be auto or json`},
+		{"topics:", "deduplicate: false\n  topics:", `c.yaml:4: source.deduplicate: "false" is not yet served by this version (reading a stream without dropping what Debezium sent twice); leave the key out, or set it to true`},
+		{"topics:", "registry: {url: 'http://u:secret@r'}\n  topics:", "c.yaml:4: source.registry.url: is not yet served by this version (a schema registry); leave the key out"},
+		{"  url: postgres://u:secret@h/db\n", "", "c.yaml: target.url: is missing: the database to write to, as in postgres://user:${PGPASSWORD}@host:5432/db"},
+		{"postgres://u:secret@h/db", "mysql://u:secret@h/db", "c.yaml:6: target.url: mysql:// is not yet served by this version; it must be a postgres:// URL"},
+		{"postgres://u:secret@h/db", "postgres://u:sec%zzret@h/db", "c.yaml:6: target.url: cannot be read as a URL; characters such as @ / # % of a password must be percent-encoded, or come from ${NAME}, which encodes them"},
+		{"  url:", "  table: '{tabel}'\n  url:", `c.yaml:6: target.table: "{tabel}" may have {topic}, {database}, {schema} and {table} in braces, and no other braces`},
+		{"  url:", "  table: a.b.c\n  url:", `c.yaml:6: target.table: "a.b.c" must be TABLE or SCHEMA.TABLE, as in {database}.{table}`},
+	} {
+		_, err := parseConfig("c.yaml", []byte(strings.Replace(minimal, c.old, c.new, 1)), nil, env())
+		if err == nil {
+			t.Errorf("%s: no error, want %s", c.new, c.want)
+			continue
+		}
+		if got := strings.Split(err.Error(), "\n"); !slices.Contains(got, c.want) {
+			t.Errorf("%s\n got %s\nwant %s", c.new, err, c.want)
+		}
+		if strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "zzret") {
+			t.Errorf("%s: the error shows the password: %s", c.new, err)
+		}
+	}
+}
+
+func TestConfigReportsEveryError(t *testing.T) {
+	t.Parallel()
+	_, err := parseConfig("c.yaml", []byte("log: {level: loud}\nworkers: x\n"), nil, env())
+	want := `c.yaml:1: log.level: "loud" is none of its values; it must be debug, info, warn or error
+c.yaml:2: workers: "x" is not yet served by this version (more than one apply lane); leave the key out, or set it to 1
+c.yaml: pipeline: is missing: it names the checkpoints and the transactions
+c.yaml: source.brokers: is missing: Kafka's addresses, as in [127.0.0.1:9092]
+c.yaml: source.topics: is missing: the topics of the tables, as in ['shop\.shop\..*']
+c.yaml: target.url: is missing: the database to write to, as in postgres://user:${PGPASSWORD}@host:5432/db`
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+func minimalConfig() config {
+	c := defaults()
+	c.Pipeline = "shop"
+	c.Source.Brokers, c.Source.Topics = []string{"127.0.0.1:9092"}, []string{`shop\.shop\..*`}
+	c.Target.URL = "postgres://u:secret@h/db"
+	return c
+}
+
+func TestConfigValues(t *testing.T) {
+	t.Parallel()
+	text := minimal + `
+tables:
+  - {match: 'shop\.audit_.*', skip: true}
+  - {match: 'shop\.log', key: [a, b]}
+delivery: at-least-once
+checkpoint: {interval: 250ms, min_interval: 0s, rows: "${ROWS}", bytes: 64MiB, store: 'file:/var/lib/r', retain: 3}
+schema: {create: false, types: {boolean: boolean, time: time, json: json, nul: strip}}
+http: {listen: ''}
+log: {level: debug, format: json}
+`
+	got, err := parseConfig("c.yaml", []byte(text), nil, env("ROWS", "7"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := minimalConfig()
+	want.Tables = []tableRule{
+		{Match: regexp.MustCompile(`^(?:shop\.audit_.*)$`), Skip: true},
+		{Match: regexp.MustCompile(`^(?:shop\.log)$`), Key: []string{"a", "b"}},
+	}
+	want.Delivery = checkpoint.AtLeastOnce
+	want.Checkpoint = checkpointConfig{Interval: 250 * time.Millisecond, Rows: 7, Bytes: 64 << 20, Store: "file:/var/lib/r", Retain: 3}
+	want.Schema = schemaConfig{Types: sqlgen.Options{Boolean: "boolean", Time: "time", JSON: "json", Enum: "text", Nul: "strip"}}
+	want.HTTP.Listen = ""
+	want.Log = logConfig{Level: "debug", Format: "json"}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%+v\nwant\n%+v", got, want)
+	}
+}
+
+func TestSetGoesOverTheFile(t *testing.T) {
+	t.Parallel()
+	got, err := parseConfig("c.yaml", []byte(minimal+"checkpoint: {rows: 5}\nhttp:\n"), []string{
+		"checkpoint.rows=6", "checkpoint.retain=2", "http.listen=", "target.table={database}_{table}",
+		`source.topics=['a\..*', b]`, "tables=[{match: x, skip: true}]", "log.level=${LEVEL}",
+	}, env("LEVEL", "warn"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := minimalConfig()
+	want.Checkpoint.Rows, want.Checkpoint.Retain = 6, 2
+	want.HTTP.Listen, want.Target.Table = "", "{database}_{table}"
+	want.Source.Topics = []string{`a\..*`, "b"}
+	want.Tables = []tableRule{{Match: regexp.MustCompile("^(?:x)$"), Skip: true}}
+	want.Log.Level = "warn"
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%+v\nwant\n%+v", got, want)
+	}
+}
+
+func TestSetErrorsNameTheFlag(t *testing.T) {
+	t.Parallel()
+	for flag, want := range map[string]string{
+		"checkpoint.rows":          "--set checkpoint.rows: must be KEY.PATH=VALUE, as in --set checkpoint.rows=1000",
+		"checkpoint.rwos=1":        "--set checkpoint.rwos: checkpoint.rwos: there is no such key; did you mean checkpoint.rows?",
+		"checkpoint.rows=x":        `--set checkpoint.rows: checkpoint.rows: "x" must be a whole number of at least 1`,
+		"pipeline.name=x":          "--set pipeline.name: pipeline holds no keys that could be set one by one; set it whole, as in --set tables='[{match: a, skip: true}]'",
+		"source.topics=[":          "--set source.topics: the value must be YAML, as in ['a', 'b']",
+		"source.topics=a":          "--set source.topics: source.topics: must be a list, as in [a, b], not a single value",
+		"target.url=mysql://u:p@h": "--set target.url: target.url: mysql:// is not yet served by this version; it must be a postgres:// URL",
+	} {
+		_, err := parseConfig("c.yaml", []byte(minimal), []string{flag}, env())
+		if err == nil || err.Error() != want {
+			t.Errorf("--set %s\n got %v\nwant %s", flag, err, want)
+		}
+	}
+}
+
+func TestEnvironmentIsTakenAsItIs(t *testing.T) {
+	t.Parallel()
+	const password = `p@s:s/w#r%d {a: b} '"`
+	text := strings.NewReplacer("u:secret@h", "${USER}:${PASSWORD}@h", "pipeline: shop", "pipeline: ${NAME}-x").Replace(minimal) +
+		"checkpoint:\n  store: file:/tmp/$${NAME}/${PASSWORD}\n"
+	got, err := parseConfig("c.yaml", []byte(text), nil, env("USER", "me", "PASSWORD", password, "NAME", "shop"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := minimalConfig()
+	want.Pipeline = "shop-x"
+	want.Target.URL = "postgres://me:p%40s%3As%2Fw%23r%25d%20%7Ba%3A%20b%7D%20%27%22@h/db"
+	want.Checkpoint.Store = "file:/tmp/${NAME}/" + password
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%+v\nwant\n%+v", got, want)
+	}
+}
+
+// example is the file that shows every key.
+var example = filepath.Join("..", "..", "config.example.yaml")
+
+func TestExampleHoldsTheDefaults(t *testing.T) {
+	t.Parallel()
+	got, err := loadConfig(example, nil, env("PGPASSWORD", "secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := defaults()
+	want.Pipeline, want.Source.Brokers, want.Source.Topics, want.Target.URL = got.Pipeline, got.Source.Brokers, got.Source.Topics, got.Target.URL
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%+v\nwant\n%+v", got, want)
+	}
+}
+
+func TestExampleHasEveryKeyWithALineOnIt(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(b, &doc); err != nil {
+		t.Fatal(err)
+	}
+	var c config
+	keys := section(configKeys(&c))
+	for _, p := range keys.paths("") {
+		n := doc.Content[0]
+		for name := range strings.SplitSeq(p, ".") {
+			n = member(n, name)
+		}
+		if n == nil {
+			t.Errorf("%s has no key %s", example, p)
+		}
+	}
+	shown := examples(t, string(b))
+	var rule tableRule
+	for _, p := range ruleKeys(&rule).paths("") {
+		if !shown["tables."+p] {
+			t.Errorf("%s shows no key %s of a rule", example, p)
+		}
+	}
+	for _, k := range []key{{name: "source.tls"}, {name: "source.sasl"}, {name: "target.tls"}} {
+		for _, name := range keys.find(k.name).(off).keys {
+			if last := k.name[strings.LastIndexByte(k.name, '.')+1:]; !shown[last+"."+name] {
+				t.Errorf("%s shows no key %s.%s", example, k.name, name)
+			}
+		}
+	}
+	for i, line := range strings.Split(string(b), "\n") {
+		if trimmed := strings.TrimSpace(line); trimmed != "" && trimmed[0] != '#' && !strings.HasSuffix(trimmed, ":") && !strings.Contains(line, " # ") {
+			t.Errorf("%s:%d: no word on %s", example, i+1, trimmed)
+		}
+	}
+}
+
+// examples returns the paths of the keys in the lines that begin with #>.
+func examples(t *testing.T, text string) map[string]bool {
+	t.Helper()
+	shown := map[string]bool{}
+	var rule strings.Builder
+	for line := range strings.Lines(text) {
+		indent, code, ok := strings.Cut(line, "#> ")
+		switch {
+		case !ok:
+		case indent == "":
+			rule.WriteString(code)
+		default:
+			show(t, shown, "", code)
+		}
+	}
+	show(t, shown, "tables", rule.String())
+	return shown
+}
+
+func show(t *testing.T, shown map[string]bool, path, text string) {
+	t.Helper()
+	var doc yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	var walk func(n *yaml.Node, path string)
+	walk = func(n *yaml.Node, path string) {
+		shown[path] = true
+		for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
+			walk(n.Content[i+1], join(path, n.Content[i].Value))
+		}
+		if n.Kind == yaml.SequenceNode && len(n.Content) == 1 {
+			walk(n.Content[0], path)
+		}
+	}
+	walk(doc.Content[0], path)
+}

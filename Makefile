@@ -43,7 +43,7 @@ lint: $(TOOLS)/golangci-lint-$(LINT) ## golangci-lint, with .golangci.yml
 $(TOOLS)/golangci-lint-$(LINT):
 	@echo "building golangci-lint $(LINT) into $(TOOLS) (a minute or two, once)"
 	@mkdir -p $(TOOLS)
-	@GOBIN=$(TOOLS) GOFLAGS=-mod=mod go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT)
+	@GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT)
 	@mv $(TOOLS)/golangci-lint $@
 
 .PHONY: fuzz

@@ -34,6 +34,7 @@ func TestCrashesLoseAndRepeatNothing(t *testing.T) {
 	s.mysqlFile(t, "lab/source/01-schema.sql")
 	s.lab(t, "mysql", "-e", workloadSchema)
 	s.startConnector(t)
+	s.awaitTopic(t, "plain") // the daemon refuses to start without its schema-change topic
 	config := s.writeConfiguration(t)
 
 	changes := startLoad(t, seed, "lab/source/02-changes.sql")
@@ -85,19 +86,24 @@ func TestCrashesLoseAndRepeatNothing(t *testing.T) {
 	}
 }
 
-// crashServer kills a server under the running replicator, starts it again, and waits for changes made after that to arrive.
+// crashServer kills a server under a replicator that is at work, starts it again, and waits for changes made after that.
 func (s *stack) crashServer(t *testing.T, d *daemon, name string) {
 	t.Helper()
-	s.awaitPulse(t, d, 1)
+	s.awaitPulse(t, d, s.sourcePulse(t)+1)
 	s.lab(t, "kill", name)
 	s.lab(t, "up", name)
-	now := s.mysqlRows(t, "SELECT n FROM pulse")[0][0]
-	n, err := strconv.ParseInt(now, 10, 64)
+	s.awaitPulse(t, d, s.sourcePulse(t)+1)
+	t.Logf("%s was killed and came back; the replicator went on by itself", name)
+}
+
+// sourcePulse is how many transactions of the workload the source has committed.
+func (s *stack) sourcePulse(t *testing.T) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(s.mysqlRows(t, "SELECT n FROM pulse")[0][0], 10, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.awaitPulse(t, d, n+1)
-	t.Logf("%s was killed and came back; the replicator went on by itself", name)
+	return n
 }
 
 // awaitPulse waits until the target has the workload's transaction n.

@@ -12,18 +12,20 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/segmentio/kafka-go"
 )
 
 // stack is the lab's servers as `lab up` left them; the environment says where they are.
 type stack struct {
 	binary             string // the replicator under test
 	postgres           string // URL of the server's database postgres
-	kafka, connect     string
+	broker, connect    string
 	logs               string // a directory that outlives the test
 	database, pipeline string // this run's own
 }
@@ -38,7 +40,7 @@ func openStack(t *testing.T) *stack {
 		return v
 	}
 	s := &stack{
-		binary: env("E2E_BINARY"), postgres: env("LAB_POSTGRES_URL"), kafka: env("LAB_KAFKA"), connect: env("LAB_CONNECT"), logs: env("E2E_LOGS"),
+		binary: env("E2E_BINARY"), postgres: env("LAB_POSTGRES_URL"), broker: env("LAB_KAFKA"), connect: env("LAB_CONNECT"), logs: env("E2E_LOGS"),
 		database: fmt.Sprintf("e2e_%d", time.Now().Unix()), pipeline: "e2e",
 	}
 	s.onTarget(t, s.postgres, func(ctx context.Context, c *pgx.Conn) error {
@@ -219,6 +221,26 @@ func (s *stack) connectorRuns(ctx context.Context) error {
 		return fmt.Errorf("connector %s: its tasks are %+v", connector, status.Tasks)
 	}
 	return nil
+}
+
+// awaitTopic waits until a topic exists. It asks for all of them, because the broker makes the one that it is asked for.
+func (s *stack) awaitTopic(t *testing.T, name string) {
+	t.Helper()
+	eventually(t, time.Minute, "topic "+name+" exists", func(ctx context.Context) error {
+		c, err := kafka.DialContext(ctx, "tcp", s.broker)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		all, err := c.ReadPartitions()
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(all, func(p kafka.Partition) bool { return p.Topic == name }) {
+			return fmt.Errorf("the broker has %d partitions, and none of it", len(all))
+		}
+		return nil
+	})
 }
 
 // awaitSnapshot waits until Connect has stored that the snapshot is complete. A connector that starts again before that takes

@@ -3,10 +3,11 @@ package sqlgen
 import (
 	"encoding/hex"
 	"errors"
-	"replicator/debezium"
-	"replicator/schema"
 	"strings"
 	"testing"
+
+	"replicator/debezium"
+	"replicator/schema"
 )
 
 // field is a field with a schema.

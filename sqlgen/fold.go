@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"replicator/debezium"
-	"replicator/schema"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"replicator/debezium"
+	"replicator/schema"
 )
 
 // Row is one encoded row (see the package's text), in Target.Columns order, and the record that it came from.

@@ -3,10 +3,11 @@ package sqlgen
 import (
 	"fmt"
 	"maps"
-	"replicator/debezium"
-	"replicator/schema"
 	"slices"
 	"testing"
+
+	"replicator/debezium"
+	"replicator/schema"
 )
 
 // itemShape is a row of the table that the fold is tested with.

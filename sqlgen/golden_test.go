@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"replicator/debezium"
-	"replicator/schema"
 	"strings"
 	"testing"
+
+	"replicator/debezium"
+	"replicator/schema"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")

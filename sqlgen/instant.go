@@ -3,9 +3,10 @@ package sqlgen
 import (
 	"errors"
 	"math"
+	"strings"
+
 	"replicator/debezium"
 	"replicator/schema"
-	"strings"
 )
 
 // The calendar is the proleptic Gregorian one, with a year 0, as in Java, ISO 8601 and PostgreSQL's own arithmetic.

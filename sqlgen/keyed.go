@@ -3,6 +3,7 @@ package sqlgen
 import (
 	"bytes"
 	"hash/maphash"
+
 	"replicator/debezium"
 )
 

@@ -3,10 +3,11 @@ package sqlgen
 import (
 	"errors"
 	"fmt"
-	"replicator/debezium"
-	"replicator/schema"
 	"strconv"
 	"strings"
+
+	"replicator/debezium"
+	"replicator/schema"
 )
 
 // sense is what a field's values are, whichever way the connector's options have them sent: the fine print of a

@@ -4,10 +4,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
-	"replicator/debezium"
-	"replicator/schema"
 	"strconv"
 	"strings"
+
+	"replicator/debezium"
+	"replicator/schema"
 )
 
 // Encoder implements Dialect. The value is PostgreSQL's binary form of the column's type where the type is built in,

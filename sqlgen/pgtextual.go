@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"replicator/debezium"
-	"replicator/schema"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"replicator/debezium"
+	"replicator/schema"
 )
 
 // appender appends a value as text.

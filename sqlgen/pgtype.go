@@ -3,10 +3,11 @@ package sqlgen
 import (
 	"fmt"
 	"hash/fnv"
-	"replicator/schema"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"replicator/schema"
 )
 
 // pgWire is how the values of a column travel: as a binary array of elem, or, where the type is none of the built-in

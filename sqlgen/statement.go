@@ -2,6 +2,7 @@ package sqlgen
 
 import (
 	"fmt"
+
 	"replicator/debezium"
 	"replicator/schema"
 )
@@ -87,7 +88,10 @@ func (e *RowError) Error() string {
 	if e.Column != "" {
 		s += ", column " + e.Column
 	}
-	return fmt.Sprintf("%s, %v: %v", s, e.Origin, e.Err)
+	if e.Origin.Partition.Topic != "" { // else the whole transaction, or a table
+		s += ", " + e.Origin.String()
+	}
+	return fmt.Sprintf("%s: %v", s, e.Err)
 }
 
 func (e *RowError) Unwrap() error { return e.Err }

@@ -3,10 +3,11 @@ package sqlgen
 import (
 	"errors"
 	"fmt"
-	"replicator/debezium"
-	"replicator/schema"
 	"slices"
 	"strings"
+
+	"replicator/debezium"
+	"replicator/schema"
 )
 
 // Target is a table of the target database, ready to be written. It belongs to one goroutine.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -173,10 +174,19 @@ func checkTables(c *config, tables []knownTable, f *findings) {
 		}
 		goes[as] = t.source
 		if _, err := dialect.TargetTable(t.shape, as, c.Schema.Types); err != nil && c.Schema.Create {
-			f.fail("types", "create the table in the target by hand, with a type that holds the values", "table %s: %v", t.source, err)
+			f.fail("types", "create the table in the target by hand, with a type that holds the values", "table %s: %s", t.source, typeReason(err))
 		}
 	}
 	if len(keyless) > 0 {
 		f.warn("keys", "give them a key (tables: key) if some columns are unique", "%d tables have no primary key, and changes look for an equal row: %s", len(keyless), few(keyless, 10))
 	}
+}
+
+// typeReason leaves out of a row's error what only a record has.
+func typeReason(err error) string {
+	var row *sqlgen.RowError
+	if !errors.As(err, &row) {
+		return err.Error()
+	}
+	return fmt.Sprintf("column %s: %v", row.Column, row.Err)
 }

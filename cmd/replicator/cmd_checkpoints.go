@@ -122,7 +122,7 @@ func (a *app) listCheckpoints(ctx context.Context, c *config, s checkpoint.Store
 func (a *app) showCheckpoint(ctx context.Context, c *config, s checkpoint.Store, id int64) error {
 	cp, err := s.Load(ctx, c.Pipeline, id)
 	if err != nil {
-		return fmt.Errorf("checkpoint %d: %w; see replicator checkpoints list", id, err)
+		return fmt.Errorf("%w; see replicator checkpoints list", err)
 	}
 	f := factsOf(cp)
 	if a.json {

@@ -83,7 +83,8 @@ func newDecoder(limit int) *decoder { return &decoder{limit: limit, keys: map[st
 // decode reads set, the records of p as a broker sent them for a fetch at position, as read_committed wants them. Records
 // share set's memory. After an error, decoded still holds what the batches before the bad one held, and next is where it begins.
 //
-// The order of the steps for each batch matters: see [debezium.Positions], and KIP-98's "Consumer" for aborted transactions.
+// What is aborted is known for one response only. A transaction is open from its first offset, which may lie in this batch, so
+// aborted entries become active before the batch is looked at, and its producer's abort marker ends it (KIP-98, Consumer).
 func (d *decoder) decode(p debezium.Partition, position int64, set []byte, gone []aborted) (decoded, error) {
 	out := decoded{next: position}
 	gone = slices.Clone(gone)

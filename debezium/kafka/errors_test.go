@@ -8,14 +8,19 @@ import (
 
 	"replicator/debezium"
 	"replicator/debezium/kafka/broker"
-	"replicator/txnsink"
 )
+
+// permanent asks as the pipeline does.
+func permanent(err error) bool {
+	var p interface{ Permanent() bool }
+	return errors.As(err, &p) && p.Permanent()
+}
 
 // wantClass checks that err is permanent and of a class.
 func wantClass(t *testing.T, err error, class string) *Error {
 	t.Helper()
 	var e *Error
-	if !errors.As(err, &e) || e.Class != class || !txnsink.Permanent(err) {
+	if !errors.As(err, &e) || e.Class != class || !permanent(err) {
 		t.Fatalf("error %v is no permanent %s", err, class)
 	}
 	return e
@@ -163,7 +168,7 @@ func TestUnreachableBrokersAreAnErrorThatMayPass(t *testing.T) {
 	check(t, s.Probe(testContext(t)))
 	b.Close()
 	for _, err := range []error{nextError(t, r), func() error { _, err := s.Open(testContext(t), nil); return err }()} {
-		if err == nil || txnsink.Permanent(err) {
+		if err == nil || permanent(err) {
 			t.Errorf("error %v", err)
 		}
 	}

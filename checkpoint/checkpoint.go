@@ -40,7 +40,7 @@ type Store interface {
 // Source is the log that is read.
 type Source interface {
 	// Open begins to read after from. A partition that from does not name is read by the source's start policy if
-	// from is empty (a first start), and from its beginning otherwise: it is new.
+	// from is nil (a first start), and from its beginning otherwise: it is new.
 	Open(ctx context.Context, from debezium.Positions) (Reader, error)
 	// History reads a topic with one partition, from the offset from (-1: its beginning) to its present end, and returns its
 	// records and the next offset.

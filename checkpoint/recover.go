@@ -36,8 +36,11 @@ func (r *run) recover(ctx context.Context) (Reader, error) {
 		}
 		from = c.Positions
 	}
-	if last.ID == 0 {
+	switch {
+	case last.ID == 0:
 		from = nil // a first start: the source's start policy decides
+	case from == nil:
+		from = debezium.Positions{} // a checkpoint of no partitions: all that there are now are new
 	}
 	reader, err := r.Source.Open(ctx, from)
 	if err != nil {

@@ -60,7 +60,7 @@ func (t *tables) target(ctx context.Context, e *debezium.Event) (_ *sqlgen.Targe
 	if shape != nil {
 		en.shapes[shape] = true
 	}
-	return en.target, changed, nil
+	return en.target, changed && en.target != nil, nil
 }
 
 // rowShape is the shape of the image that is written.
@@ -103,6 +103,9 @@ func (t *tables) resolve(ctx context.Context, name sourceTable, en *entry, e *de
 	key := []string(nil)
 	if en.rule != nil {
 		key = en.rule.Key
+	}
+	if table == nil && witness == nil && rowShape(e) == nil {
+		return nil // a delete by key, or a truncate, of a table that is nowhere: there is nothing to do, and no shape to make it from
 	}
 	if table == nil {
 		if table, err = t.create(ctx, name, as, witness, key, e); err != nil {

@@ -103,7 +103,7 @@ func factsOf(c checkpoint.Checkpoint) checkpointFacts {
 func (a *app) listCheckpoints(ctx context.Context, c *config, s checkpoint.Store) error {
 	list, err := s.List(ctx, c.Pipeline)
 	if err != nil {
-		return fmt.Errorf("list checkpoints: %w", err)
+		return err
 	}
 	if a.json {
 		facts := make([]checkpointFacts, len(list))

@@ -101,6 +101,12 @@ func TestCommandsOnAPipeline(t *testing.T) {
 	if got := levels(facts[[]finding](t, exitPreflight, "check", "--config", s.file)); !reflect.DeepEqual(got, want) {
 		t.Errorf("check before there is a topic: got %v, want %v", got, want)
 	}
+	for _, args := range [][]string{{"checkpoints", "list"}, {"transactions", "list"}} {
+		code, _, stderr := call(t, append(args, "--config", s.file)...)
+		if code != exitFailed || !strings.Contains(stderr, "own tables are missing") {
+			t.Errorf("%v before the first run: exit code %d, %s", args, code, stderr)
+		}
+	}
 	s.produce(t, "t", "1", "2", "3")
 	want["topics"] = "ok"
 	if got := levels(facts[[]finding](t, exitDone, "check", "--config", s.file)); !reflect.DeepEqual(got, want) {
@@ -109,7 +115,7 @@ func TestCommandsOnAPipeline(t *testing.T) {
 	if code, _, stderr := call(t, "run", "--config", s.file, "--until-caught-up", "--set", "schema.create=false"); code != exitFailed || !strings.Contains(stderr, "replicator: pipeline shop: unknown_table: table t") {
 		t.Fatalf("run without the table: exit code %d\n%s", code, stderr)
 	}
-	createTable(t, s, "CREATE TABLE t (id int PRIMARY KEY, v text)")
+	define(t, s, "CREATE TABLE t (id int PRIMARY KEY, v text)")
 	if code, stdout, stderr := call(t, "run", "--config", s.file, "--until-caught-up"); code != exitDone || stdout+stderr != "" {
 		t.Fatalf("run: exit code %d\n%s%s", code, stdout, stderr)
 	}
@@ -139,7 +145,8 @@ func TestCommandsOnAPipeline(t *testing.T) {
 	}
 }
 
-func createTable(t *testing.T, s *stack, ddl string) {
+// define runs DDL on the target as its superuser.
+func define(t *testing.T, s *stack, ddl string) {
 	t.Helper()
 	c := minimalConfig()
 	c.Target.URL = s.server.URL("postgres")
@@ -167,9 +174,41 @@ func TestServerWithoutPreparedTransactionsIsRefused(t *testing.T) {
 	if got["two-phase"] != levelError {
 		t.Errorf("check: %v", got)
 	}
-	createTable(t, s, "CREATE TABLE t (id int PRIMARY KEY, v text)")
+	define(t, s, "CREATE TABLE t (id int PRIMARY KEY, v text)")
 	if code, _, stderr := call(t, "run", "--config", s.file, "--until-caught-up", "--set", "delivery=at-least-once"); code != exitDone {
 		t.Errorf("run at-least-once: exit code %d\n%s", code, stderr)
+	}
+}
+
+func TestCheckNamesMissingGrants(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, 10)
+	s.produce(t, "t", "1")
+	define(t, s, "CREATE ROLE weak LOGIN PASSWORD 'secret'")
+	define(t, s, "REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+	url := strings.Replace(s.server.URL("postgres"), "postgres@", "weak:secret@", 1)
+	var got []finding
+	for _, table := range []string{"{table}", "crm.{table}"} {
+		for _, f := range facts[[]finding](t, exitPreflight, "check", "--config", s.file, "--set", "target.url="+url, "--set", "target.table="+table) {
+			if f.Level != levelOK && f.Check != "schema_changes" {
+				got = append(got, f)
+			}
+		}
+	}
+	own := finding{levelError, "own tables", "role weak may not create schema replicator", "GRANT CREATE ON DATABASE postgres TO weak"}
+	triggers := finding{
+		levelWarning, "triggers", "role weak may not set session_replication_role: triggers and foreign keys of the target's tables are at work, and may refuse what the source allowed",
+		"GRANT SET ON PARAMETER session_replication_role TO the role (PostgreSQL 15 and later), or make it a superuser",
+	}
+	want := []finding{
+		own,
+		{levelError, "schemas", "role weak may not create tables in schema public", "GRANT CREATE ON SCHEMA public TO weak, or create the tables and set schema.create: false"},
+		triggers, own,
+		{levelError, "schemas", "there is no schema crm", "CREATE SCHEMA it in the target; the replicator creates tables, not schemas"},
+		triggers,
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%+v\nwant\n%+v", got, want)
 	}
 }
 

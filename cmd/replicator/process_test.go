@@ -75,7 +75,7 @@ func (p *process) exitCode(t *testing.T, signals <-chan time.Time) int {
 func TestFirstSignalCutsALastCheckpoint(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, 10)
-	createTable(t, s, "CREATE TABLE t (id int PRIMARY KEY, v text)")
+	define(t, s, "CREATE TABLE t (id int PRIMARY KEY, v text)")
 	s.produce(t, "t", "1", "2")
 	// No checkpoint is due for an hour: the signal alone cuts the one that holds the rows.
 	p := start(t, "run", "--config", s.file, "--set", "checkpoint.interval=1h", "--set", "checkpoint.min_interval=1h")

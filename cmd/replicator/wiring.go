@@ -39,6 +39,16 @@ func (s kafkaSource) Open(ctx context.Context, from debezium.Positions) (checkpo
 	return r, nil
 }
 
+// History reads a topic that is not there yet as empty: the daemon may be started before the connector.
+func (s kafkaSource) History(ctx context.Context, topic string, from int64) ([]debezium.Record, int64, error) {
+	records, next, err := s.Source.History(ctx, topic, from)
+	var ke *kafka.Error
+	if from < 0 && errors.As(err, &ke) && ke.Class == kafka.TopicMissing {
+		return nil, from, nil
+	}
+	return records, next, err
+}
+
 // openSource describes what the pipeline reads. It connects to nothing.
 func openSource(c *config, log *slog.Logger) (*kafka.Source, error) {
 	k := kafka.Config{

@@ -84,9 +84,10 @@ func (h *history) take(e *debezium.Event) {
 	}
 }
 
-// await reads the topic until it describes the table, at most for SchemaWait and once for each table.
-func (h *history) await(ctx context.Context, name sourceTable) error {
-	if h.Tables.SchemaTopic == "" {
+// await reads the topic until it describes the table, at most for SchemaWait and once for each table. anew: the table has
+// changed, so what was read before is not enough.
+func (h *history) await(ctx context.Context, name sourceTable, anew bool) error {
+	if h.Tables.SchemaTopic == "" || !anew && h.describes(name) {
 		return nil
 	}
 	deadline := time.Now().Add(h.Tables.SchemaWait)

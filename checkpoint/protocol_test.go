@@ -319,7 +319,7 @@ func TestWhereToBeginIsSavedFirst(t *testing.T) {
 func TestLostTransactionStops(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		var w *world
 		// Die when the first commit is due: its checkpoint is saved, its transactions are prepared.
 		var err error
 		for n := 1; ; n++ {

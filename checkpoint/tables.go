@@ -91,7 +91,7 @@ func (r *Rule) matches(name sourceTable) bool {
 
 // resolve finds or makes the target's table and what is needed to write to it.
 func (t *tables) resolve(ctx context.Context, name sourceTable, en *entry, e *debezium.Event) error {
-	if err := t.history.await(ctx, name); err != nil {
+	if err := t.history.await(ctx, name, en.target != nil); err != nil {
 		return err
 	}
 	witness, until := t.history.at(name, &e.Source)

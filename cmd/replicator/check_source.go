@@ -117,7 +117,7 @@ func describedTables(c *config, topic string, records []debezium.Record) ([]know
 			continue
 		}
 		for _, change := range events[i].Change.Tables {
-			name := join(join(change.Database, change.Schema), change.Table)
+			name := dotted(change.Database, change.Schema, change.Table)
 			if change.Shape == nil {
 				delete(known, name)
 				continue
@@ -145,7 +145,7 @@ func describedTables(c *config, topic string, records []debezium.Record) ([]know
 
 // fillTemplate returns where a table goes. {topic} is the name that Debezium gives to the table's topic by default.
 func fillTemplate(template, prefix string, t debezium.TableChange) schema.Name {
-	topic := join(join(join(prefix, t.Database), t.Schema), t.Table)
+	topic := dotted(prefix, t.Database, t.Schema, t.Table)
 	fill := strings.NewReplacer("{topic}", topic, "{database}", t.Database, "{schema}", t.Schema, "{table}", t.Table)
 	n := schema.ParseName(template) // before filling: a dot in a table's name separates nothing
 	return schema.Name{Schema: fill.Replace(n.Schema), Table: fill.Replace(n.Table)}
@@ -189,4 +189,9 @@ func typeReason(err error) string {
 		return err.Error()
 	}
 	return fmt.Sprintf("column %s: %v", row.Column, row.Err)
+}
+
+// dotted joins the names that there are.
+func dotted(names ...string) string {
+	return strings.Join(slices.DeleteFunc(names, func(s string) bool { return s == "" }), ".")
 }

@@ -44,9 +44,12 @@ func (h *header) appendTime() bool                  { return h.attributes&8 != 0
 func (h *header) transactional() bool               { return h.attributes&16 != 0 }
 func (h *header) control() bool                     { return h.attributes&controlBit != 0 }
 func (h *header) producer() int64                   { return int64(binary.BigEndian.Uint64(h.raw[atProducer:])) }
-func (h *header) count() int                        { return int(int32(binary.BigEndian.Uint32(h.raw[atCount:]))) }
-func (h *header) firstTime() int64                  { return int64(binary.BigEndian.Uint64(h.raw[atFirstTime:])) }
-func (h *header) maxTime() int64                    { return int64(binary.BigEndian.Uint64(h.raw[atMaxTime:])) }
+
+func (h *header) count() int { return int(int32(binary.BigEndian.Uint32(h.raw[atCount:]))) }
+
+func (h *header) firstTime() int64 { return int64(binary.BigEndian.Uint64(h.raw[atFirstTime:])) }
+
+func (h *header) maxTime() int64 { return int64(binary.BigEndian.Uint64(h.raw[atMaxTime:])) }
 
 // aborted is an aborted transaction of a fetch response: its producer's records from first on, up to its abort marker.
 type aborted struct{ producer, first int64 }

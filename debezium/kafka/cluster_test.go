@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -264,10 +265,10 @@ func TestCloseEndsANextThatWaits(t *testing.T) {
 		done <- err
 	}()
 	check(t, r.Close())
-	if err := <-done; err != ErrClosed {
+	if err := <-done; !errors.Is(err, ErrClosed) {
 		t.Errorf("Next returned %v", err)
 	}
-	if _, err := r.Next(t.Context()); err != ErrClosed {
+	if _, err := r.Next(t.Context()); !errors.Is(err, ErrClosed) {
 		t.Errorf("Next after Close returned %v", err)
 	}
 }

@@ -16,14 +16,22 @@ func permanent(err error) bool {
 	return errors.As(err, &p) && p.Permanent()
 }
 
-// wantClass checks that err is permanent and of a class.
-func wantClass(t *testing.T, err error, class string) *Error {
+// classed returns the permanent error of that class that err is, and fails if it is none.
+func classed(t *testing.T, err error, class string) *Error {
 	t.Helper()
 	var e *Error
 	if !errors.As(err, &e) || e.Class != class || !permanent(err) {
 		t.Fatalf("error %v is no permanent %s", err, class)
 	}
 	return e
+}
+
+// wantClass fails unless err is permanent and of a class.
+func wantClass(t *testing.T, err error, class string) {
+	t.Helper()
+	if e := classed(t, err, class); e == nil {
+		t.FailNow()
+	}
 }
 
 // nextError takes batches until there is an error.
@@ -52,7 +60,7 @@ func TestPositionThatTheLogNoLongerHoldsStops(t *testing.T) {
 		words  string
 	}{{1, "the records from 1 to 2 were removed by retention"}, {6, "the log ends at 5"}} {
 		_, err := s.Open(ctx, debezium.Positions{p: {Offset: tt.offset}})
-		e := wantClass(t, err, OffsetOutOfRange)
+		e := classed(t, err, OffsetOutOfRange)
 		got, want := *e, Error{Class: OffsetOutOfRange, Partition: p, Offset: tt.offset, Start: 3, End: 5, Detail: e.Detail}
 		if got != want || !strings.Contains(err.Error(), tt.words) || !strings.Contains(err.Error(), "run --from") {
 			t.Errorf("from %d: %+v", tt.offset, got)
@@ -78,7 +86,7 @@ func TestRetentionThatOvertakesTheReaderStops(t *testing.T) {
 		t.Fatalf("the first batch ends at %d, not 1", first.Next)
 	}
 	check(t, b.DeleteRecords("t", 0, 15))
-	e := wantClass(t, nextError(t, r), OffsetOutOfRange)
+	e := classed(t, nextError(t, r), OffsetOutOfRange)
 	if e.Start != 15 || e.End != 20 || e.Offset < 1 || e.Offset > 3 {
 		t.Errorf("%+v", e)
 	}
@@ -102,7 +110,7 @@ func TestTruncatedTopicStops(t *testing.T) {
 	_, next := readToEnd(t, r)
 	check(t, b.DeleteTopic("t"))
 	check(t, b.CreateTopic("t", 1, nil))
-	e := wantClass(t, nextError(t, r), OffsetOutOfRange)
+	e := classed(t, nextError(t, r), OffsetOutOfRange)
 	if e.Offset != next[p] || e.End != 0 {
 		t.Errorf("%+v", e)
 	}
@@ -152,7 +160,7 @@ func TestDeletedTopicStops(t *testing.T) {
 	check(t, b.DeleteTopic("t"))
 	wantClass(t, nextError(t, r), TopicDeleted)
 	_, err := s.Open(ctx, debezium.Positions{p: {Offset: next[p]}})
-	e := wantClass(t, err, TopicDeleted)
+	e := classed(t, err, TopicDeleted)
 	if e.Partition != p || e.Offset != next[p] {
 		t.Errorf("%+v", e)
 	}

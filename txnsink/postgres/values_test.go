@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -130,7 +131,8 @@ func TestUnknownEnumLabelNamesItsRow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	row, ok := txn.Apply(t.Context(), b.Statements()).(*sqlgen.RowError)
+	var row *sqlgen.RowError
+	ok := errors.As(txn.Apply(t.Context(), b.Statements()), &row)
 	if !ok || row.Class != sqlgen.InvalidValue || row.Origin.Offset != 2 || strings.Contains(row.Error(), "sesame") {
 		t.Errorf("got %v", row)
 	}

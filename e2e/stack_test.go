@@ -12,13 +12,11 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/segmentio/kafka-go"
 )
 
 // stack is the lab's servers as `lab up` left them; the environment says where they are.
@@ -221,26 +219,6 @@ func (s *stack) connectorRuns(ctx context.Context) error {
 		return fmt.Errorf("connector %s: its tasks are %+v", connector, status.Tasks)
 	}
 	return nil
-}
-
-// awaitTopic waits until a topic exists. It asks for all of them, because the broker makes the one that it is asked for.
-func (s *stack) awaitTopic(t *testing.T, name string) {
-	t.Helper()
-	eventually(t, time.Minute, "topic "+name+" exists", func(ctx context.Context) error {
-		c, err := kafka.DialContext(ctx, "tcp", s.broker)
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		all, err := c.ReadPartitions()
-		if err != nil {
-			return err
-		}
-		if !slices.ContainsFunc(all, func(p kafka.Partition) bool { return p.Topic == name }) {
-			return fmt.Errorf("the broker has %d partitions, and none of it", len(all))
-		}
-		return nil
-	})
 }
 
 // awaitSnapshot waits until Connect has stored that the snapshot is complete. A connector that starts again before that takes

@@ -31,6 +31,7 @@ import (
 //	recover: no first checkpoint                          TestWhereToBeginIsSavedFirst
 //	recover: a replay uses old numbers again              TestLostTransactionStops
 //	router: a position ahead of what was routed           TestEveryCrashPoint, TestDatabaseCrash
+//	lane: begin while the one before is open              TestEveryCrashPoint
 //	router: stop without a last checkpoint                TestStopCutsALastCheckpoint
 //	at-least-once: save before commit                     TestEveryCrashPoint/at-least-once
 //	at-most-once: commit before save                      TestEveryCrashPoint/at-most-once

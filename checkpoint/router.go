@@ -213,7 +213,7 @@ func (r *router) route(ctx context.Context, j *job) error {
 	}
 	r.bytes += int64(j.batch.Bytes)
 	r.sinceFlushLen += int64(j.batch.Bytes)
-	flush := (r.sinceFlush >= flushRows || r.sinceFlushLen >= flushBytes) && !r.halfMoved(time.Now())
+	flush := (r.sinceFlush >= min(flushRows, int64(r.Rows)) || r.sinceFlushLen >= flushBytes) && !r.halfMoved(time.Now())
 	return r.sendItems(ctx, items, flush)
 }
 
@@ -258,7 +258,7 @@ func (r *router) noteHalf(e *debezium.Event) {
 func (r *router) cut(ctx context.Context, cuts chan<- *barrier) error {
 	b := &barrier{
 		id: r.next, positions: r.positions.Clone(), rows: r.rows,
-		lanes: len(r.lanes), txns: make(chan txnsink.Txn, len(r.lanes)),
+		lanes: len(r.lanes), txns: make(chan txnsink.Txn, len(r.lanes)), ended: make(chan struct{}),
 	}
 	for _, l := range r.lanes {
 		if err := send(ctx, l.in, work{barrier: b}); err != nil {

@@ -326,7 +326,7 @@ func TestLostTransactionStops(t *testing.T) {
 		for n := 1; ; n++ {
 			w = newWorld()
 			_, err = w.start(t.Context(), checkpoint.TwoPhase, fault{at: n, before: true, death: true})
-			if last := w.store.saved; len(last) > 0 && len(last[len(last)-1].Txns) > 0 && len(w.database.Prepared()) > 0 {
+			if last := w.store.saved; len(last) > 0 && len(last[len(last)-1].Txns) > 0 && len(w.database.Prepared()) == len(last[len(last)-1].Txns) {
 				break
 			}
 			if err == nil {
@@ -334,8 +334,10 @@ func TestLostTransactionStops(t *testing.T) {
 			}
 		}
 		saved := w.store.saved[len(w.store.saved)-1]
-		if err := w.database.Sink().Abort(t.Context(), saved.Txns[0]); err != nil {
-			t.Fatal(err)
+		for _, id := range saved.Txns {
+			if err := w.database.Sink().Abort(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
 		}
 		_, err = w.start(t.Context(), checkpoint.TwoPhase, fault{})
 		if !errors.Is(err, txnsink.ErrLost) {

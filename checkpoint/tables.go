@@ -37,18 +37,28 @@ func newTables(ctx context.Context, c Config) (*tables, error) {
 	return t, nil
 }
 
-// target returns the table that e's row goes to; nil: it is skipped. changed says that the table was known in another
-// shape before, so that what was folded for it must be applied first.
-func (t *tables) target(ctx context.Context, e *debezium.Event) (_ *sqlgen.Target, changed bool, _ error) {
-	name := sourceTable{e.Source.Database, e.Source.Schema, e.Source.Table}
+func tableOf(e *debezium.Event) sourceTable {
+	return sourceTable{e.Source.Database, e.Source.Schema, e.Source.Table}
+}
+
+// entry returns what is known of a source table, made at its first event.
+func (t *tables) entry(name sourceTable) *entry {
 	en := t.entries[name]
 	if en == nil {
 		en = t.newEntry(name)
 		t.entries[name] = en
 	}
-	if en.skip {
-		return nil, false, nil
-	}
+	return en
+}
+
+// skips says whether a rule leaves e's table out.
+func (t *tables) skips(e *debezium.Event) bool { return t.entry(tableOf(e)).skip }
+
+// target returns the table that e's row goes to. changed says that the table was known in another shape before, so that
+// what was folded for it must be applied first.
+func (t *tables) target(ctx context.Context, e *debezium.Event) (_ *sqlgen.Target, changed bool, _ error) {
+	name := tableOf(e)
+	en := t.entry(name)
 	shape := rowShape(e)
 	if en.target != nil && (shape == nil || en.shapes[shape]) && (en.until == nil || !en.until.startsBefore(&e.Source)) {
 		return en.target, false, nil

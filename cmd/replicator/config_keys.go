@@ -75,7 +75,7 @@ func sourceKeys(c *sourceConfig) section {
 		{name: "topics", value: list{&c.Topics, 1, expression}, required: `the topics of the tables, as in ['shop\.shop\..*']`},
 		{name: "schema_changes", value: word(&c.SchemaChanges)},
 		{name: "transactions", value: word(&c.Transactions)},
-		{name: "deduplicate", value: later("reading a stream without dropping what Debezium sent twice", "true")},
+		{name: "deduplicate", value: boolean(&c.Deduplicate)},
 		{name: "start", value: word(&c.Start, startPolicy)},
 		{name: "format", value: oneOf(&c.Format, []string{"auto", "json"}, "avro", "protobuf")},
 		{name: "time_precision", value: oneOf(&c.TimePrecision, []string{"auto", "adaptive", "connect"})},

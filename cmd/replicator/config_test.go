@@ -110,7 +110,7 @@ func TestConfigErrorsOfRequiredKeys(t *testing.T) {
 		{"topics:", "tls: {}\n  topics:", "c.yaml:4: source.tls: is not yet served by this version (Kafka over TLS); leave the key out"},
 		{"topics:", "sasl: {mechanism: PLAIN}\n  topics:", "c.yaml:4: source.sasl: is not yet served by this version (logging in to Kafka); leave the key out"},
 		{"topics:", "format: avro\n  topics:", `c.yaml:4: source.format: "avro" is not yet served by this version; it must be auto or json`},
-		{"topics:", "deduplicate: false\n  topics:", `c.yaml:4: source.deduplicate: "false" is not yet served by this version (reading a stream without dropping what Debezium sent twice); leave the key out, or set it to true`},
+		{"topics:", "deduplicate: perhaps\n  topics:", `c.yaml:4: source.deduplicate: "perhaps" must be true or false`},
 		{"topics:", "registry: {url: 'http://u:secret@r'}\n  topics:", "c.yaml:4: source.registry.url: is not yet served by this version (a schema registry); leave the key out"},
 		{"  url: postgres://u:secret@h/db\n", "", "c.yaml: target.url: is missing: the database to write to, as in postgres://user:${PGPASSWORD}@host:5432/db"},
 		{"postgres://u:secret@h/db", "mysql://u:secret@h/db", "c.yaml:6: target.url: mysql:// is not yet served by this version; it must be a postgres:// URL"},

@@ -156,7 +156,8 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 			Template: c.Target.Table, Create: c.Schema.Create,
 			SchemaTopic: c.Source.SchemaChanges, SchemaWait: schemaWait, Options: options,
 		},
-		Log: log,
+		Deduplicate: c.Source.Deduplicate,
+		Log:         log,
 	}
 	for _, r := range c.Tables {
 		out.Tables.Rules = append(out.Tables.Rules, checkpoint.Rule{Match: r.Match, Skip: r.Skip, Key: r.Key})

@@ -81,8 +81,8 @@ type TablesConfig struct {
 type Rule struct {
 	Match  *regexp.Regexp // anchored; of "database.schema.table", or "database.table" where there is no schema
 	Skip   bool
-	Target string   // a template in place of TablesConfig.Template; empty: that one
-	Key    []string // columns to match rows by; empty: the target's primary key
+	Target string // a template in place of TablesConfig.Template; empty: that one
+	Rows   sqlgen.Rules
 }
 
 // check completes c with defaults and says what is wrong with it.

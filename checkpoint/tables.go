@@ -110,16 +110,16 @@ func (t *tables) resolve(ctx context.Context, name sourceTable, en *entry, e *de
 	if err != nil {
 		return fmt.Errorf("read table %v of the target: %w", as, err)
 	}
-	key := []string(nil)
+	var rules sqlgen.Rules
 	if en.rule != nil {
-		key = en.rule.Key
+		rules = en.rule.Rows
 	}
 	if table == nil {
-		if table, err = t.create(ctx, name, as, witness, key, e); err != nil {
+		if table, err = t.create(ctx, name, as, witness, &rules, e); err != nil {
 			return err
 		}
 	}
-	target, err := sqlgen.NewTarget(t.dialect, *table, sqlgen.TargetConfig{Witness: witness, Key: key, Options: t.Tables.Options})
+	target, err := sqlgen.NewTarget(t.dialect, *table, sqlgen.TargetConfig{Witness: witness, Rules: rules, Options: t.Tables.Options})
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (t *tables) targetName(name sourceTable, rule *Rule, e *debezium.Event) sch
 
 // create makes a missing table from the best witness of its shape. It is found in the catalog by whoever comes after a
 // crash.
-func (t *tables) create(ctx context.Context, name sourceTable, as schema.Name, witness *schema.Table, key []string, e *debezium.Event) (*schema.Table, error) {
+func (t *tables) create(ctx context.Context, name sourceTable, as schema.Name, witness *schema.Table, rules *sqlgen.Rules, e *debezium.Event) (*schema.Table, error) {
 	if !t.Tables.Create {
 		return nil, &sqlgen.RowError{Class: sqlgen.UnknownTable, Table: as, Err: errors.New("the target has no such table; create it, or set schema.create: true")}
 	}
@@ -149,8 +149,9 @@ func (t *tables) create(ctx context.Context, name sourceTable, as schema.Name, w
 	if witness != nil {
 		source = *witness
 	}
-	if len(key) > 0 {
-		source.PrimaryKey = key
+	source, err := rules.Arrange(source)
+	if err != nil {
+		return nil, err
 	}
 	table, err := t.dialect.TargetTable(source, as, t.Tables.Options)
 	if err != nil {

@@ -43,9 +43,10 @@ type targetConfig struct {
 }
 
 type tableRule struct {
-	Match *regexp.Regexp // anchored
-	Skip  bool
-	Key   []string
+	Match  *regexp.Regexp // anchored
+	Skip   bool
+	Target string // a template; empty: target.table
+	Rows   sqlgen.Rules
 }
 
 type checkpointConfig struct {

@@ -274,7 +274,7 @@ func (r *router) cut(ctx context.Context, cuts chan<- *barrier) error {
 			return err
 		}
 	}
-	if r.repeats != nil {
+	if r.repeats != nil { // invariant 9
 		b.seen = r.repeats.seen()
 	}
 	if err := send(ctx, cuts, b); err != nil {

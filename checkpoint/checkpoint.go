@@ -18,7 +18,8 @@ type Checkpoint struct {
 	Txns      []txnsink.ID // empty in modes without prepared transactions
 	Rows      int64        // rows applied since the checkpoint before
 	Created   time.Time
-	Savepoint bool // pruning keeps it
+	Savepoint bool   // pruning keeps it
+	Seen      []Seen // what was applied by the sources' own positions, to recognise what is sent again
 }
 
 // Store keeps checkpoints. It is safe for concurrent use. Every Store passes storetest.Run.

@@ -16,6 +16,7 @@ const sweepEvery = 30 * time.Second
 type barrier struct {
 	id        int64
 	positions debezium.Positions
+	seen      []Seen
 	rows      int64
 	lanes     int
 	txns      chan txnsink.Txn // with room for every lane; nil: the lane has none
@@ -112,7 +113,7 @@ func (c *committer) complete(ctx context.Context, b *barrier) error {
 func (c *committer) save(ctx context.Context, b *barrier, txns []txnsink.Txn) error {
 	cp := Checkpoint{
 		Pipeline: c.Pipeline, Epoch: c.last.Epoch, ID: b.id,
-		Positions: b.positions, Rows: b.rows, Created: time.Now().UTC(),
+		Positions: b.positions, Seen: b.seen, Rows: b.rows, Created: time.Now().UTC(),
 	}
 	if c.Delivery == TwoPhase {
 		for _, t := range txns {

@@ -37,18 +37,28 @@ func newTables(ctx context.Context, c Config) (*tables, error) {
 	return t, nil
 }
 
-// target returns the table that e's row goes to; nil: it is skipped. changed says that the table was known in another
-// shape before, so that what was folded for it must be applied first.
-func (t *tables) target(ctx context.Context, e *debezium.Event) (_ *sqlgen.Target, changed bool, _ error) {
-	name := sourceTable{e.Source.Database, e.Source.Schema, e.Source.Table}
+func tableOf(e *debezium.Event) sourceTable {
+	return sourceTable{e.Source.Database, e.Source.Schema, e.Source.Table}
+}
+
+// entry returns what is known of a source table, made at its first event.
+func (t *tables) entry(name sourceTable) *entry {
 	en := t.entries[name]
 	if en == nil {
 		en = t.newEntry(name)
 		t.entries[name] = en
 	}
-	if en.skip {
-		return nil, false, nil
-	}
+	return en
+}
+
+// skips says whether a rule leaves e's table out.
+func (t *tables) skips(e *debezium.Event) bool { return t.entry(tableOf(e)).skip }
+
+// target returns the table that e's row goes to. changed says that the table was known in another shape before, so that
+// what was folded for it must be applied first.
+func (t *tables) target(ctx context.Context, e *debezium.Event) (_ *sqlgen.Target, changed bool, _ error) {
+	name := tableOf(e)
+	en := t.entry(name)
 	shape := rowShape(e)
 	if en.target != nil && (shape == nil || en.shapes[shape]) && (en.until == nil || !en.until.startsBefore(&e.Source)) {
 		return en.target, false, nil
@@ -100,19 +110,19 @@ func (t *tables) resolve(ctx context.Context, name sourceTable, en *entry, e *de
 	if err != nil {
 		return fmt.Errorf("read table %v of the target: %w", as, err)
 	}
-	key := []string(nil)
+	var rules sqlgen.Rules
 	if en.rule != nil {
-		key = en.rule.Key
+		rules = en.rule.Rows
 	}
 	if table == nil && witness == nil && rowShape(e) == nil {
 		return nil // a delete by key, or a truncate, of a table that is nowhere: there is nothing to do, and no shape to make it from
 	}
 	if table == nil {
-		if table, err = t.create(ctx, name, as, witness, key, e); err != nil {
+		if table, err = t.create(ctx, name, as, witness, &rules, e); err != nil {
 			return err
 		}
 	}
-	target, err := sqlgen.NewTarget(t.dialect, *table, sqlgen.TargetConfig{Witness: witness, Key: key, Options: t.Tables.Options})
+	target, err := sqlgen.NewTarget(t.dialect, *table, sqlgen.TargetConfig{Witness: witness, Rules: rules, Options: t.Tables.Options})
 	if err != nil {
 		return err
 	}
@@ -134,7 +144,7 @@ func (t *tables) targetName(name sourceTable, rule *Rule, e *debezium.Event) sch
 
 // create makes a missing table from the best witness of its shape. It is found in the catalog by whoever comes after a
 // crash.
-func (t *tables) create(ctx context.Context, name sourceTable, as schema.Name, witness *schema.Table, key []string, e *debezium.Event) (*schema.Table, error) {
+func (t *tables) create(ctx context.Context, name sourceTable, as schema.Name, witness *schema.Table, rules *sqlgen.Rules, e *debezium.Event) (*schema.Table, error) {
 	if !t.Tables.Create {
 		return nil, &sqlgen.RowError{Class: sqlgen.UnknownTable, Table: as, Err: errors.New("the target has no such table; create it, or set schema.create: true")}
 	}
@@ -142,8 +152,9 @@ func (t *tables) create(ctx context.Context, name sourceTable, as schema.Name, w
 	if witness != nil {
 		source = *witness
 	}
-	if len(key) > 0 {
-		source.PrimaryKey = key
+	source, err := rules.Arrange(source)
+	if err != nil {
+		return nil, err
 	}
 	table, err := t.dialect.TargetTable(source, as, t.Tables.Options)
 	if err != nil {

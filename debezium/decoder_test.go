@@ -60,7 +60,7 @@ const idField = `{"type":"int32","optional":false,"field":"id"}`
 
 func TestEventsHoldWhatTheEnvelopeSays(t *testing.T) {
 	t.Parallel()
-	got := mustDecode(t, `{"id":1}`, `{"before":{"id":1,"n":null},"after":{"id":1,"n":true},`+source+`,"transaction":{"id":"x"},"op":"u","ts_ms":6}`)
+	got := mustDecode(t, `{"id":1}`, `{"before":{"id":1,"n":null},"after":{"id":1,"n":true},`+source+`,"transaction":{"id":"x","total_order":3,"data_collection_order":1},"op":"u","ts_ms":6}`)
 	key := &debezium.Shape{Schemaless: true, Fields: []debezium.Field{{Name: "id"}}}
 	row := &debezium.Shape{Schemaless: true, Fields: []debezium.Field{{Name: "id"}, {Name: "n"}}}
 	one := debezium.Value{Kind: debezium.IntValue, Num: 1}
@@ -70,6 +70,8 @@ func TestEventsHoldWhatTheEnvelopeSays(t *testing.T) {
 		Before:    debezium.Row{Shape: row, Values: []debezium.Value{one, {Kind: debezium.Null}}},
 		After:     debezium.Row{Shape: row, Values: []debezium.Value{one, {Kind: debezium.BoolValue, Num: 1}}},
 		Source:    debezium.Source{Connector: "mysql", Database: "shop", Table: "items", TsMs: 5, File: "b.1", Pos: 9, RowNo: 2},
+		Order:     3,
+		SentNs:    6_000_000,
 		Partition: shopItems,
 		Offset:    7,
 		Bytes:     got.Bytes,

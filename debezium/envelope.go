@@ -3,6 +3,7 @@ package debezium
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -258,7 +259,21 @@ func (r *reading) part(c *cursor, name string, m *message, e *Event, p *payload)
 	case "op":
 		return opMember, r.textOrSkip(c, &p.op)
 	case "ts_ms":
-		return timeMember, c.skip(0)
+		ms, err := r.count(c)
+		if e.SentNs == 0 && ms <= math.MaxInt64/nanosInMilli {
+			e.SentNs = ms * nanosInMilli
+		}
+		return timeMember, err
+	case "ts_ns":
+		ns, err := r.count(c)
+		if ns != 0 {
+			e.SentNs = ns
+		}
+		return otherMember, err
+	case "transaction":
+		if c.peek() == '{' {
+			return otherMember, r.transaction(c, &e.Order)
+		}
 	case "ddl":
 		return ddlMember, r.textOrSkip(c, &p.ddl)
 	case "tableChanges":
@@ -276,6 +291,40 @@ func (r *reading) part(c *cursor, name string, m *message, e *Event, p *payload)
 		return collectionsMember, c.skip(0)
 	}
 	return otherMember, c.skip(0)
+}
+
+const nanosInMilli = 1_000_000
+
+// count moves c over a value and returns it if it is a whole number that is not negative; otherwise 0.
+func (r *reading) count(c *cursor) (int64, error) {
+	if b := c.peek(); b < '0' || b > '9' {
+		return 0, c.skip(0)
+	}
+	n, ok, err := c.number()
+	if !ok {
+		n = 0
+	}
+	return n, err
+}
+
+// transaction moves c over the block that provide.transaction.metadata adds.
+func (r *reading) transaction(c *cursor, order *int64) error {
+	empty, err := c.open('{', '}')
+	for more := !empty; more && err == nil; {
+		var name string
+		if name, err = r.name(c); err != nil {
+			return err
+		}
+		if name == "total_order" {
+			*order, err = r.count(c)
+		} else {
+			err = c.skip(0)
+		}
+		if err == nil {
+			more, err = c.more('}')
+		}
+	}
+	return err
 }
 
 // image moves c over a row image, or over what is none.

@@ -141,6 +141,11 @@ func (s *store) apply(c Changes) error {
 		}
 		s.rows[s.key(u.Data)] = write(was, u.Data)
 	}
+	for _, u := range c.Marks {
+		if was := s.rows[s.key(u.Data)]; was != nil {
+			s.rows[s.key(u.Data)] = write(was, u.Data)
+		}
+	}
 	for _, u := range c.Upserts {
 		s.rows[s.key(u.Data)] = write(s.rows[s.key(u.Data)], u.Data)
 	}

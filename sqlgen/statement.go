@@ -71,6 +71,7 @@ const (
 	NameTooLong      Class = "identifier_too_long"
 	UnsupportedType  Class = "unsupported_type"  // no lossless way from the event's type to the column's
 	UnavailableValue Class = "unavailable_value" // the source did not send it, and the target has no row that holds it
+	TruncateRefused  Class = "truncate_refused"  // the source's table was truncated, and the rule for it is to stop
 	MissingRow       Class = "missing_row"       // an update or delete found no row in a table without a key
 )
 

@@ -197,7 +197,7 @@ func TestCheckFindsWhatTablesAreLike(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 70)
 	c := minimalConfig()
-	c.Tables = []tableRule{{Match: mustMatch(t, `shop\.skipped`), Skip: true}, {Match: mustMatch(t, `shop\.log2`), Key: []string{"a"}}}
+	c.Tables = []tableRule{{Match: mustMatch(t, `shop\.skipped`), Skip: true}, {Match: mustMatch(t, `shop\.log2`), Rows: sqlgen.Rules{Key: []string{"a"}}}}
 	column := schema.Column{Name: "a", Type: schema.Type{Kind: schema.Int32}}
 	create := func(database, table string, columns ...schema.Column) debezium.TableChange {
 		return debezium.TableChange{Type: "CREATE", Database: database, Table: table, Shape: &schema.Table{Name: schema.Name{Table: table}, Columns: columns}}
@@ -207,7 +207,7 @@ func TestCheckFindsWhatTablesAreLike(t *testing.T) {
 		name := change.Database + "." + change.Table
 		k := knownTable{source: name, shape: *change.Shape, target: fillTemplate("{table}", "p", change)}
 		if name == "shop.log2" {
-			k.key = []string{"a"}
+			k.rows.Key = []string{"a"}
 		}
 		tables = append(tables, k)
 	}

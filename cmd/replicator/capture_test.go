@@ -28,7 +28,7 @@ func TestCapture(t *testing.T) {
 			t.Parallel()
 			r := &caseRun{url: caseDatabase(t, "capture_"+connector), config: map[string]string{"schema.types.nul": "strip"}}
 			r.target = r.url
-			produceCapture(t, connector)
+			produceCapture(t, connector, "", nil)
 			config := fmt.Sprintf("pipeline: capture-%[1]s\nsource:\n  brokers: [%[2]s]\n  topics: ['%[1]s\\.shop\\..*']\n  schema_changes: %[1]s\n"+
 				"target: {url: '%[3]s'}\ntables: [{match: 'shop\\.dbz_signal', skip: true}]\nhttp: {listen: ''}\n",
 				connector, strings.Join(caseBroker(t).Addrs(), ", "), r.url)
@@ -40,9 +40,30 @@ func TestCapture(t *testing.T) {
 	}
 }
 
+// TestCaptureOfARestartingConnector is TestCapture for a connector that dies after every change and sends the last ones
+// again. In tables without a key it shows whether a repetition was applied.
+func TestCaptureOfARestartingConnector(t *testing.T) {
+	t.Parallel()
+	produceCapture(t, "plain", "again", resent)
+	for _, rows := range []string{"100000", "1"} {
+		t.Run("rows="+rows, func(t *testing.T) {
+			t.Parallel()
+			r := &caseRun{url: caseDatabase(t, "again_"+rows), config: map[string]string{"schema.types.nul": "strip", "checkpoint.rows": rows}}
+			config := fmt.Sprintf("pipeline: again-%s\nsource:\n  brokers: [%s]\n  topics: ['again-plain\\.shop\\..*']\n  schema_changes: again-plain\n"+
+				"target: {url: '%s'}\ntables: [{match: 'shop\\.dbz_signal', skip: true}]\nhttp: {listen: ''}\n",
+				rows, strings.Join(caseBroker(t).Addrs(), ", "), r.url)
+			if code, stderr := r.runConfig(t.Context(), t, config); code != 0 {
+				t.Fatalf("exit code %d:\n%s", code, stderr)
+			}
+			compareCapture(t, r, plainLost)
+		})
+	}
+}
+
 // produceCapture writes a connector's topics to the broker: all of its schema changes, and its rows from before the
-// first ALTER.
-func produceCapture(t *testing.T, connector string) {
+// first ALTER. The topics are called by the recorded names, after name and a dash if it is not empty. resend, if not nil,
+// turns a topic's rows into what a connector sends that restarts on the way.
+func produceCapture(t *testing.T, connector, name string, resend func([]debezium.Record) []debezium.Record) {
 	t.Helper()
 	topics, err := debeziumtest.Load(filepath.Join(captured, connector))
 	if err != nil {
@@ -58,23 +79,46 @@ func produceCapture(t *testing.T, connector string) {
 		t.Fatal("the capture has no ALTER")
 	}
 	for topic, records := range topics {
+		rows := strings.Contains(topic, ".shop.")
+		if name != "" {
+			topic = name + "-" + topic
+		}
 		if err := caseBroker(t).CreateTopic(topic, 1, nil); err != nil {
 			t.Fatal(err)
 		}
 		var out []debezium.Record
 		for _, r := range records {
-			if strings.Contains(topic, ".shop.") && r.Value != nil && sourcePosition(t, r.Value) >= alter {
+			if rows && r.Value != nil && sourcePosition(t, r.Value) >= alter {
 				break
 			}
+			r.Partition.Topic = topic
 			out = append(out, r)
 		}
-		if len(out) == 0 {
-			continue // a table that was made later
+		if rows && resend != nil {
+			out = resend(out)
 		}
-		if err := caseBroker(t).Produce(t.Context(), out...); err != nil {
-			t.Fatal(err)
+		for part := range slices.Chunk(out, 3) { // a batch has a greatest size
+			if err := caseBroker(t).Produce(t.Context(), part...); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
+}
+
+// resent is what a connector sends that dies after every record that follows its snapshot, and goes back by up to three
+// records each time.
+func resent(records []debezium.Record) []debezium.Record {
+	var out []debezium.Record
+	first := 0
+	for i, r := range records {
+		out = append(out, r)
+		if bytes.Contains(r.Value, []byte(`"op":"r"`)) {
+			first = i + 1
+			continue
+		}
+		out = append(out, records[max(first, i-2):i+1]...)
+	}
+	return out
 }
 
 func sourcePosition(t *testing.T, value []byte) int64 {

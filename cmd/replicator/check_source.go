@@ -21,7 +21,7 @@ type knownTable struct {
 	source string // database.table
 	shape  schema.Table
 	target schema.Name // as the template says, before names are shortened
-	key    []string    // of the rule
+	rows   sqlgen.Rules
 }
 
 // checkSource looks at brokers and topics, and returns the tables that the schema-change topic describes.
@@ -125,10 +125,14 @@ func describedTables(c *config, topic string, records []debezium.Record) ([]know
 			t := knownTable{source: name, shape: *change.Shape, target: fillTemplate(c.Target.Table, topic, change)}
 			skip := false
 			for _, r := range c.Tables {
-				if r.Match.MatchString(name) {
-					skip, t.key = r.Skip, r.Key
-					break
+				if !r.Match.MatchString(name) {
+					continue
 				}
+				skip, t.rows = r.Skip, r.Rows
+				if r.Target != "" {
+					t.target = fillTemplate(r.Target, topic, change)
+				}
+				break
 			}
 			if !skip {
 				known[name] = t
@@ -157,7 +161,13 @@ func checkTables(c *config, tables []knownTable, f *findings) {
 	var keyless []string
 	goes := map[schema.Name]string{}
 	for _, t := range tables {
-		if len(t.shape.PrimaryKey) == 0 && len(t.key) == 0 {
+		arranged, err := t.rows.Arrange(t.shape)
+		if err != nil {
+			f.fail("rules", "correct the table's rule", "table %s: %v", t.source, err)
+			continue
+		}
+		t.shape = arranged
+		if len(t.shape.PrimaryKey) == 0 {
 			keyless = append(keyless, t.source)
 		}
 		if short := dialect.ShortName(t.target.Table); short != t.target.Table {

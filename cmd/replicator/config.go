@@ -31,6 +31,7 @@ type sourceConfig struct {
 	Topics        []string // regular expressions, not yet anchored
 	SchemaChanges string
 	Transactions  string
+	Deduplicate   bool
 	Start         string // earliest, latest or an RFC 3339 time
 	Format        string
 	TimePrecision string
@@ -42,9 +43,10 @@ type targetConfig struct {
 }
 
 type tableRule struct {
-	Match *regexp.Regexp // anchored
-	Skip  bool
-	Key   []string
+	Match  *regexp.Regexp // anchored
+	Skip   bool
+	Target string // a template; empty: target.table
+	Rows   sqlgen.Rules
 }
 
 type checkpointConfig struct {
@@ -75,7 +77,7 @@ const documentedListen = "127.0.0.1:8088"
 // defaults returns the configuration of a file that sets only what it must.
 func defaults() config {
 	return config{
-		Source:   sourceConfig{Start: "earliest", Format: "auto", TimePrecision: "auto"},
+		Source:   sourceConfig{Deduplicate: true, Start: "earliest", Format: "auto", TimePrecision: "auto"},
 		Target:   targetConfig{Table: "{table}"},
 		Delivery: checkpoint.TwoPhase,
 		Checkpoint: checkpointConfig{

@@ -166,10 +166,11 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 			Template: c.Target.Table, Create: c.Schema.Create,
 			SchemaTopic: c.Source.SchemaChanges, SchemaWait: schemaWait, Options: options,
 		},
-		Log: log,
+		Deduplicate: c.Source.Deduplicate,
+		Log:         log,
 	}
 	for _, r := range c.Tables {
-		out.Tables.Rules = append(out.Tables.Rules, checkpoint.Rule{Match: r.Match, Skip: r.Skip, Key: r.Key})
+		out.Tables.Rules = append(out.Tables.Rules, checkpoint.Rule{Match: r.Match, Skip: r.Skip, Target: r.Target, Rows: r.Rows})
 	}
 	return out
 }

@@ -11,6 +11,7 @@ import (
 
 	"replicator/debezium"
 	"replicator/debezium/debeziumtest"
+	"replicator/schema"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -83,13 +84,21 @@ func printEvent(b *strings.Builder, e *debezium.Event) {
 		}
 		fmt.Fprintf(b, "    key %q comment %q\n", c.Shape.PrimaryKey, c.Shape.Comment)
 		for _, col := range c.Shape.Columns {
-			fmt.Fprintf(b, "    %q %+v notnull=%v auto=%v generated=%v", col.Name, col.Type, col.NotNull, col.AutoIncrement, col.Generated)
+			fmt.Fprintf(b, "    %q %s notnull=%v auto=%v generated=%v", col.Name, printType(col.Type), col.NotNull, col.AutoIncrement, col.Generated)
 			if col.Default != nil {
 				fmt.Fprintf(b, " default=%q", *col.Default)
 			}
 			b.WriteByte('\n')
 		}
 	}
+}
+
+func printType(t schema.Type) string {
+	text := fmt.Sprintf("{Kind:%d Length:%d Scale:%d Values:%v Native:%s}", t.Kind, t.Length, t.Scale, t.Values, t.Native)
+	if t.Elem != nil {
+		text += " of " + printType(*t.Elem)
+	}
+	return text
 }
 
 func printRow(r debezium.Row) string {

@@ -44,6 +44,7 @@ const (
 	Vector                  // of Length numbers
 	UUID                    //
 	Other                   // only Native says what it is
+	Array                   // of values of Elem
 )
 
 // Type is the type of a column. The zero Type is [Unknown].
@@ -52,6 +53,7 @@ type Type struct {
 	Length int      // meaning depends on Kind
 	Scale  int      // meaning depends on Kind; -1: not known
 	Values []string // labels of Enum and Set, unescaped
+	Elem   *Type    // of Array
 	Native string   // the type's own name where it was read, as in "timestamp(3) without time zone" or "BIGINT UNSIGNED"
 }
 

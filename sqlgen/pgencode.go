@@ -70,7 +70,8 @@ func (e *pgEncoder) encoder() Encoder {
 	return e.text()
 }
 
-// boolean takes booleans, and 0 and 1 of any type that a connector may have made of one.
+// boolean takes booleans, and the integers that a connector may have made of one: MySQL's TINYINT(1) is true where it is
+// not 0.
 func (e *pgEncoder) boolean() Encoder {
 	switch e.m.sense {
 	case senseBits:
@@ -89,10 +90,10 @@ func (e *pgEncoder) boolean() Encoder {
 		if v.Kind != debezium.BoolValue && v.Kind != debezium.IntValue {
 			return dst, wrongKind()
 		}
-		if v.Num != 0 && v.Num != 1 {
-			return dst, outOfRange("the number is neither 0 nor 1, and the column is a boolean")
+		if v.Num != 0 {
+			return append(dst, 1), nil
 		}
-		return append(dst, byte(v.Num)), nil
+		return append(dst, 0), nil
 	}
 }
 

@@ -95,6 +95,9 @@ func (e *pgEncoder) appender(m *meaning) appender {
 		}
 		return e.appendString
 	case senseText, senseUUID, senseInstant:
+		if e.column.Type.Native == "money" {
+			return appendNumber
+		}
 		return e.appendString
 	case senseEnum:
 		return e.appendLabel
@@ -163,6 +166,7 @@ func appendNumber(dst []byte, v *debezium.Value) ([]byte, error) {
 		if isNumber(v.Text) {
 			return append(dst, v.Text...), nil
 		}
+		return dst, invalid("the text is not a number")
 	}
 	return dst, wrongKind()
 }
@@ -281,7 +285,11 @@ func (e *pgEncoder) array(m *meaning) appender {
 	if e.column.Type.Kind == schema.JSON || e.column.Type.Kind == schema.JSONB || e.plain() {
 		return e.appendJSONText
 	}
-	item := e.appender(m.items)
+	elem := &pgEncoder{field: m.item, m: *m.items, table: e.table, column: elementOf(e.column), options: e.options}
+	if elem.m.sense == senseAny {
+		elem.m = meaningOfTarget(elem.column.Type)
+	}
+	item := elem.appender(&elem.m)
 	if item == nil {
 		return nil
 	}

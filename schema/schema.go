@@ -31,7 +31,7 @@ const (
 	TimeTZ                  // time of day with an offset
 	Timestamp               // wall clock without a zone; Scale fractional digits
 	TimestampTZ             // an instant; Scale fractional digits
-	Interval                //
+	Interval                // Scale fractional digits
 	Char                    // Length characters, blank padded
 	Varchar                 // at most Length characters (0: unbounded)
 	Text                    //

@@ -104,6 +104,9 @@ func (t *tables) resolve(ctx context.Context, name sourceTable, en *entry, e *de
 	if en.rule != nil {
 		key = en.rule.Key
 	}
+	if table == nil && e.Op == debezium.Delete && rowShape(e) == nil {
+		return nil // by its key alone: there is no row to delete, and nothing to make the table by
+	}
 	if table == nil {
 		if table, err = t.create(ctx, name, as, witness, key, e); err != nil {
 			return err

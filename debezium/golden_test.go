@@ -22,7 +22,7 @@ const captures = "../testdata/debezium"
 // each event with testdata/<connector>/<topic>.txt.
 func TestRecordedTopicsDecode(t *testing.T) {
 	t.Parallel()
-	for _, connector := range []string{"plain", "bare", "loose", "pg"} {
+	for _, connector := range []string{"plain", "bare", "loose", "flat", "pg"} {
 		topics, err := debeziumtest.Load(filepath.Join(captures, connector))
 		if err != nil {
 			t.Fatal(err)

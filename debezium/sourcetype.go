@@ -235,15 +235,18 @@ func TableFromEvent(e *Event) schema.Table {
 	if s == nil {
 		return t
 	}
-	t.Columns = make([]schema.Column, len(s.Fields))
+	t.Columns = make([]schema.Column, 0, len(s.Fields))
 	for i := range s.Fields {
 		f := &s.Fields[i]
+		if f.Meta {
+			continue
+		}
 		c := schema.Column{Name: f.Name, Type: f.SourceType(), NotNull: !s.Schemaless && !f.Optional}
 		if !fromMySQL(e.Source.Connector) {
 			c.Type = ofDay(c.Type)
 		}
 		c.NotNull = c.NotNull || slices.Contains(t.PrimaryKey, f.Name)
-		t.Columns[i] = c
+		t.Columns = append(t.Columns, c)
 	}
 	return t
 }

@@ -17,7 +17,7 @@ import (
 // testdata/tables/<connector>.txt.
 func TestTablesFromEvents(t *testing.T) {
 	t.Parallel()
-	for _, connector := range []string{"plain", "bare", "loose", "pg"} {
+	for _, connector := range []string{"plain", "bare", "loose", "flat", "pg"} {
 		topics := load(t, connector)
 		var b strings.Builder
 		for _, topic := range slices.Sorted(maps.Keys(topics)) {

@@ -298,6 +298,41 @@ func TestWhatAColumnCannotHoldIsRefused(t *testing.T) {
 	}
 }
 
+func TestBytesInTextAreReadAsTheOptionSays(t *testing.T) {
+	t.Parallel()
+	bytesField := field(debezium.Bytes, "")
+	for _, c := range []struct {
+		f            debezium.Field
+		mode, column string
+		text         string
+		want         string // "" is an error
+	}{
+		{textField, "hex", "bytea", "fb00ff", "\xfb\x00\xff"},
+		{textField, "hex", "bytea", "FB00FF", "\xfb\x00\xff"},
+		{textField, "hex", "bytea", "+wD/", ""},
+		{textField, "hex", "bytea", "fb0", ""},
+		{textField, "hex", "uuid", "00112233445566778899aabbccddeeff", "\x00\x11\x22\x33\x44\x55\x66\x77\x88\x99\xaa\xbb\xcc\xdd\xee\xff"},
+		{textField, "hex", "text", "fb00ff", "fb00ff"},
+		{anyField, "hex", "bytea", "fb00ff", "\xfb\x00\xff"},
+		{bytesField, "hex", "bytea", "+wD/", "\xfb\x00\xff"},
+		{textField, "base64-url-safe", "bytea", "-wD_", "\xfb\x00\xff"},
+		{textField, "base64-url-safe", "bytea", "+wD/", ""},
+		{textField, "base64-url-safe", "bytea", "-wD_\n", ""},
+		{textField, "base64", "bytea", "+wD/", "\xfb\x00\xff"},
+		{textField, "", "bytea", "-wD_", ""},
+		{arrayOf(textField), "hex", "bytea[]", "fb", `{"\\xfb"}`},
+	} {
+		v := textValue(c.text)
+		if c.f.Type == debezium.Array {
+			v = list(v)
+		}
+		got, err := encodeOne(c.f, schema.Type{}, c.column, v, Options{Binary: c.mode})
+		if (err == nil) != (c.want != "") || err == nil && string(got) != c.want {
+			t.Errorf("%s %q into %s: got %q, %v, want %q", c.mode, c.text, c.column, got, err, c.want)
+		}
+	}
+}
+
 func TestNulIsChangedOnlyWhenAskedAndCounted(t *testing.T) {
 	t.Parallel()
 	for nul, want := range map[string][2]string{

@@ -107,7 +107,7 @@ func (e *pgEncoder) appender(m *meaning) appender {
 		if e.plain() {
 			return nil
 		}
-		return appendHexBytes
+		return e.appendHexBytes
 	case senseDate:
 		return e.appendDate(m)
 	case senseDatetime:
@@ -253,8 +253,8 @@ func (e *pgEncoder) appendBitText(dst []byte, v *debezium.Value) ([]byte, error)
 }
 
 // appendHexBytes writes bytes as PostgreSQL's bytea in text.
-func appendHexBytes(dst []byte, v *debezium.Value) ([]byte, error) {
-	b, err := appendBytes(nil, v)
+func (e *pgEncoder) appendHexBytes(dst []byte, v *debezium.Value) ([]byte, error) {
+	b, err := e.appendBytes(nil, v)
 	if err != nil {
 		return dst, err
 	}

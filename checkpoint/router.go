@@ -258,7 +258,7 @@ func (r *router) noteHalf(e *debezium.Event) {
 	switch {
 	case e.Op == debezium.Delete && e.NewKey.Sent():
 		r.halves[e.Partition] = time.Now()
-	case e.Op.Row():
+	case e.Op.Row() && !e.Unsure:
 		delete(r.halves, e.Partition)
 	}
 }

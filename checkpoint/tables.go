@@ -117,6 +117,9 @@ func (t *tables) resolve(ctx context.Context, name sourceTable, en *entry, e *de
 	if table == nil && witness == nil && rowShape(e) == nil {
 		return nil // a delete by key, or a truncate, of a table that is nowhere: there is nothing to do, and no shape to make it from
 	}
+	if table == nil && e.Op == debezium.Delete && rowShape(e) == nil {
+		return nil // by its key alone: there is no row to delete, and nothing to make the table by
+	}
 	if table == nil {
 		if table, err = t.create(ctx, name, as, witness, &rules, e); err != nil {
 			return err

@@ -3,6 +3,9 @@
 // The shapes are those of Debezium's documentation (Connectors, "Data change events"): an envelope with before,
 // after, source, op and ts_ms, wrapped by Kafka Connect's JSON converter as {"schema": ..., "payload": ...} or bare.
 //
+// Rows that the transform ExtractNewRecordState has flattened are read as well: they become the events that they were made
+// of, as far as their metadata say what these were (see flat.go).
+//
 // The package is pure: no network, clock or goroutine. A [Decoder] takes a [Batch] of records at a time and returns
 // [Event]s whose values are Kafka Connect's primitives, still unconverted: what an int64 means (a count, microseconds
 // since the epoch) is said by its [Field], and becomes a target's value only in package sqlgen. Nothing here passes
@@ -14,6 +17,6 @@
 // them in forms that cannot be read.
 //
 // How a record is read, in the order of the files: decoder.go (what is remembered between batches), reading.go (one
-// batch: values, rows, and the schema taken off), envelope.go (what a message is), source.go, change.go (the
+// batch: values, rows, and the schema taken off), envelope.go (what a message is), flat.go (rows without one), source.go, change.go (the
 // schema-change topic), connect.go (schemas of Kafka Connect's JSON converter), json.go (the scanner).
 package debezium

@@ -13,8 +13,8 @@ const (
 	newKeyHeader = "__debezium.newkey"
 )
 
-// event decodes one record.
-func (r *reading) event(record *Record, e *Event) error {
+// event decodes one record, which in its batch comes after records, whose events are events.
+func (r *reading) event(records []Record, events []Event, record *Record, e *Event) error {
 	r.stack, r.names = r.stack[:0], r.names[:0]
 	e.Partition, e.Offset = record.Partition, record.Offset
 	e.Bytes = len(record.Key) + len(record.Value)
@@ -25,9 +25,15 @@ func (r *reading) event(record *Record, e *Event) error {
 	if err != nil {
 		return fmt.Errorf("the key: %w", err)
 	}
-	if record.Value == nil {
-		e.Op = Tombstone
-	} else if err := r.messageValue(record.Value, e); err != nil {
+	switch {
+	case record.Value != nil:
+		err = r.messageValue(record, e)
+	case len(records) == 0:
+		err = r.tombstone(record, nil, nil, e)
+	default:
+		err = r.tombstone(record, events, &records[len(records)-1], e)
+	}
+	if err != nil {
 		return fmt.Errorf("the value: %w", err)
 	}
 	for i := range record.Headers {
@@ -35,7 +41,11 @@ func (r *reading) event(record *Record, e *Event) error {
 		case oldKeyHeader:
 			e.OldKey = r.headerKey(h.Value, keys, e.Key)
 		case newKeyHeader:
-			e.NewKey = r.headerKey(h.Value, keys, e.Key)
+			// A tombstone that is a delete and the first of its batch may follow the row that says the same: the key
+			// moves only once.
+			if again := record.Value == nil && e.Op == Delete && (e.Unsure || len(records) == 0); !again {
+				e.NewKey = r.headerKey(h.Value, keys, e.Key)
+			}
 		}
 	}
 	return nil
@@ -131,8 +141,8 @@ type payload struct {
 }
 
 // messageValue decodes a record's value.
-func (r *reading) messageValue(data []byte, e *Event) error {
-	m, c, err := r.unwrap(data, &r.recent.values)
+func (r *reading) messageValue(record *Record, e *Event) error {
+	m, c, err := r.unwrap(record.Value, &r.recent.values)
 	if err != nil {
 		return err
 	}
@@ -140,6 +150,10 @@ func (r *reading) messageValue(data []byte, e *Event) error {
 	if c.peek() != '{' {
 		return errNotStruct
 	}
+	if m != nil && m.flat != nil && flatKnown(m.flat, e.Key, record.Headers) {
+		return r.flatRow(&c, m.flat, record, e)
+	}
+	start := c
 	var p payload
 	if err := r.payload(&c, m, e, &p); err != nil {
 		return err
@@ -156,6 +170,7 @@ func (r *reading) messageValue(data []byte, e *Event) error {
 	}
 	switch k {
 	case envelopeKind:
+		r.form.enveloped = true
 		return p.envelope(e)
 	case heartbeatKind:
 		e.Op = Heartbeat
@@ -166,13 +181,19 @@ func (r *reading) messageValue(data []byte, e *Event) error {
 		e.Change, err = parseChange(p.ddl, p.changes, e.Source.Connector)
 		return err
 	default:
+		if m == nil {
+			*e = Event{Key: e.Key, Partition: e.Partition, Offset: e.Offset, Bytes: e.Bytes}
+			if ok, err := r.bareFlatRow(&start, record, e); ok || err != nil {
+				return err
+			}
+		}
 		return unrecognised(m)
 	}
 	return nil
 }
 
 func unrecognised(m *message) error {
-	const hint = "; rows flattened by ExtractNewRecordState and other transforms that take the envelope away are not read"
+	const hint = "; a row that ExtractNewRecordState took the envelope of is known by its message key, or by the fields of its option add.fields (such as op)"
 	if m == nil {
 		return errors.New("it is neither a change event nor another message of Debezium: it lacks the members op and source" + hint)
 	}
@@ -187,8 +208,8 @@ func unrecognised(m *message) error {
 func (p *payload) kind(e *Event) kind {
 	has := func(m members) bool { return p.has&m == m }
 	switch {
-	case has(opMember):
-		return envelopeKind
+	case has(opMember) && (p.has&(sourceMember|beforeMember|afterMember) != 0 || !e.Key.Sent()):
+		return envelopeKind // without a source it is a bad one, and not a row that has a column "op"
 	case has(ddlMember | changesMember):
 		return schemaChangeKind
 	case has(statusMember|idMember|countMember|collectionsMember) && (p.status == "BEGIN" || p.status == "END"):

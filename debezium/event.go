@@ -15,7 +15,7 @@ const (
 	Delete       Op = 'd'
 	Truncate     Op = 't'
 	Message      Op = 'm' // a logical decoding message; not a row
-	Tombstone    Op = 'T' // a null value: the compaction marker after a delete; not a row
+	Tombstone    Op = 'T' // a null value: the compaction marker after a delete; not a row (of a flattened row it is a Delete)
 	Heartbeat    Op = 'H' // not a row
 	Transaction  Op = 'X' // BEGIN or END of a source transaction; not a row
 	SchemaChange Op = 'S' // a DDL statement; see Event.Schema
@@ -80,6 +80,11 @@ type Event struct {
 
 	Order  int64 // the number of the event in its source transaction, from 1, with provide.transaction.metadata; 0: not said
 	SentNs int64 // when the connector handled the event, nanoseconds since the epoch; whole milliseconds before Debezium 2.6; 0: not said
+
+	// Unsure is set for a Delete that was made of a tombstone when nothing had shown yet whether the topic's rows are
+	// flattened, and a tombstone is a delete, or not, and it follows one. It may be passed over where the key is not
+	// enough to find a row.
+	Unsure bool
 
 	Partition Partition
 	Offset    int64

@@ -15,6 +15,7 @@ type reading struct {
 	*Decoder
 	topic  *topic
 	recent recent
+	form   topicForm
 
 	values []Value // slabs: what is cut off is never appended to
 	lists  []List

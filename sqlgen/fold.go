@@ -73,7 +73,7 @@ func NewBatch(d Dialect) *Batch {
 // Add folds one event of table t into the batch, copying what it needs: the event's memory may be reused afterwards.
 // Its error is a *RowError; after it the batch is good for nothing.
 func (b *Batch) Add(t *Target, e *debezium.Event) error {
-	if !e.Op.Row() {
+	if !e.Op.Row() || e.Unsure && !t.finds(e.Key) {
 		return nil
 	}
 	tb := b.tables[t]

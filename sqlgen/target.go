@@ -147,6 +147,9 @@ func (t *Target) plan(s *debezium.Shape) (*plan, *RowError) {
 			continue
 		}
 		c, err := t.column(name)
+		if err != nil && err.Class == MissingColumn && f.Meta {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -259,6 +262,12 @@ func (t *Target) encodeKey(dst []byte, r debezium.Row) (out []byte, ok bool, err
 		dst = t.canonicalize(dst, mark, c)
 	}
 	return dst, true, nil
+}
+
+// finds says whether key alone finds a row of the table.
+func (t *Target) finds(key debezium.Row) bool {
+	_, ok, err := t.encodeKey(nil, key)
+	return ok && err == nil && len(t.Key) > 0
 }
 
 // canonicalize replaces the value of column c that begins at mark, the last of dst, by its canonical form.

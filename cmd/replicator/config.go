@@ -34,6 +34,7 @@ type sourceConfig struct {
 	Deduplicate   bool
 	Start         string // earliest, latest or an RFC 3339 time
 	Format        string
+	Binary        string
 	TimePrecision string
 }
 
@@ -77,7 +78,7 @@ const documentedListen = "127.0.0.1:8088"
 // defaults returns the configuration of a file that sets only what it must.
 func defaults() config {
 	return config{
-		Source:   sourceConfig{Deduplicate: true, Start: "earliest", Format: "auto", TimePrecision: "auto"},
+		Source:   sourceConfig{Deduplicate: true, Start: "earliest", Format: "auto", Binary: "base64", TimePrecision: "auto"},
 		Target:   targetConfig{Table: "{table}"},
 		Delivery: checkpoint.TwoPhase,
 		Checkpoint: checkpointConfig{

@@ -81,6 +81,7 @@ func sourceKeys(c *sourceConfig) section {
 		{name: "deduplicate", value: boolean(&c.Deduplicate)},
 		{name: "start", value: word(&c.Start, startPolicy)},
 		{name: "format", value: oneOf(&c.Format, []string{"auto", "json"}, "avro", "protobuf")},
+		{name: "binary", value: oneOf(&c.Binary, []string{"base64", "base64-url-safe", "hex"})},
 		{name: "time_precision", value: oneOf(&c.TimePrecision, []string{"auto", "adaptive", "connect"})},
 		{name: "tls", value: off{"Kafka over TLS", tlsKeys}},
 		{name: "sasl", value: off{"logging in to Kafka", []string{"mechanism", "username", "password"}}},

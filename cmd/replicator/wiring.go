@@ -152,6 +152,7 @@ func (e *ends) close() error {
 func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 	altered := &alterations{pipeline: c.Pipeline, log: log, seen: map[alteration]int64{}}
 	options := c.Schema.Types
+	options.Binary = c.Source.Binary
 	options.TimePrecision = c.Source.TimePrecision
 	options.Units = &sqlgen.TimeUnits{}
 	options.Changed = altered.count

@@ -207,6 +207,9 @@ func (r *router) route(ctx context.Context, j *job) error {
 		if err != nil {
 			return err
 		}
+		if t == nil {
+			continue
+		}
 		if changed {
 			// The table's rows so far were folded for its former shape: they are applied first.
 			if err := r.sendItems(ctx, items, true); err != nil {

@@ -54,7 +54,7 @@ func (t *tables) entry(name sourceTable) *entry {
 // skips says whether a rule leaves e's table out.
 func (t *tables) skips(e *debezium.Event) bool { return t.entry(tableOf(e)).skip }
 
-// target returns the table that e's row goes to. changed says that the table was known in another shape before, so that
+// target returns the table that e's row goes to; nil: there is none, and nothing to do. changed says that the table was known in another shape before, so that
 // what was folded for it must be applied first.
 func (t *tables) target(ctx context.Context, e *debezium.Event) (_ *sqlgen.Target, changed bool, _ error) {
 	name := tableOf(e)
@@ -114,11 +114,8 @@ func (t *tables) resolve(ctx context.Context, name sourceTable, en *entry, e *de
 	if en.rule != nil {
 		rules = en.rule.Rows
 	}
-	if table == nil && witness == nil && rowShape(e) == nil {
-		return nil // a delete by key, or a truncate, of a table that is nowhere: there is nothing to do, and no shape to make it from
-	}
-	if table == nil && e.Op == debezium.Delete && rowShape(e) == nil {
-		return nil // by its key alone: there is no row to delete, and nothing to make the table by
+	if table == nil && rowShape(e) == nil && (witness == nil || e.Op == debezium.Delete) {
+		return nil // a delete by key, or a truncate: there is nothing to remove, and no shape to make the table from
 	}
 	if table == nil {
 		if table, err = t.create(ctx, name, as, witness, &rules, e); err != nil {

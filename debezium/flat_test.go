@@ -74,22 +74,28 @@ func TestFlattenedRowsAreEvents(t *testing.T) {
 		},
 		"source by fields": {
 			"routed", "-", `{"id":1,"__op":"c","__source_connector":"mysql","__db":"shop","__table":"a.b","__source_file":"b.1","__source_pos":9,"__row":2,"__ts_ms":7,"__source_ts_ms":6}`, nil,
-			debezium.Create, false, debezium.Source{Connector: "mysql", Database: "shop", Table: "a.b", File: "b.1", Pos: 9, RowNo: 2, TsMs: 6},
+			debezium.Create, false,
+			debezium.Source{Connector: "mysql", Database: "shop", Table: "a.b", File: "b.1", Pos: 9, RowNo: 2, TsMs: 6},
 		},
 		"source by headers": {
-			"my.prefix.shop.a.b", "-", `{"id":1}`, []string{context, "mysql", prefix, "my.prefix", "__op", "u"},
-			debezium.Update, false, debezium.Source{Connector: "mysql", Name: "my.prefix", Database: "shop", Table: "a.b"},
+			"my.prefix.shop.a.b", "-", `{"id":1}`,
+			[]string{context, "mysql", prefix, "my.prefix", "__op", "u"},
+			debezium.Update, false,
+			debezium.Source{Connector: "mysql", Name: "my.prefix", Database: "shop", Table: "a.b"},
 		},
 		"PostgreSQL": {
-			"s.public.t", "-", `{"id":1}`, []string{context, "postgresql", prefix, "s", "__db", "app"},
-			debezium.Update, false, debezium.Source{Connector: "postgresql", Name: "s", Database: "app", Schema: "public", Table: "t"},
+			"s.public.t", "-", `{"id":1}`,
+			[]string{context, "postgresql", prefix, "s", "__db", "app"},
+			debezium.Update, false,
+			debezium.Source{Connector: "postgresql", Name: "s", Database: "app", Schema: "public", Table: "t"},
 		},
 		"SQL Server": {
 			"s.app.dbo.t", `{"id":1}`, `{"id":1}`, nil, debezium.Update, false, debezium.Source{Database: "app", Schema: "dbo", Table: "t"},
 		},
 		"a schema": {
 			"s.shop.t", "-", `{"schema":{"type":"struct","fields":[` + idField + `],"name":"s.shop.t.Value"},"payload":{"id":1}}`, nil,
-			debezium.Update, false, debezium.Source{Database: "shop", Table: "t"},
+			debezium.Update, false,
+			debezium.Source{Database: "shop", Table: "t"},
 		},
 	} {
 		events, err := flatBatch(t, debezium.NewDecoder(debezium.DecoderConfig{}), test.topic, append([]string{test.key, test.value}, test.headers...))

@@ -3,10 +3,11 @@ package sqlgen
 import (
 	"errors"
 	"fmt"
-	"replicator/debezium"
-	"replicator/schema"
 	"slices"
 	"time"
+
+	"replicator/debezium"
+	"replicator/schema"
 )
 
 // Rules are what the configuration says about the rows of one table. The zero Rules apply everything as it is. Names of

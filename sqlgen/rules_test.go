@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"replicator/debezium"
-	"replicator/schema"
 	"slices"
 	"testing"
+
+	"replicator/debezium"
+	"replicator/schema"
 )
 
 func softTarget(t *testing.T, key ...string) *Target {

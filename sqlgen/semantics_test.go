@@ -4,11 +4,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"replicator/debezium"
-	"replicator/schema"
 	"slices"
 	"strings"
 	"testing"
+
+	"replicator/debezium"
+	"replicator/schema"
 )
 
 // TestEverySemanticTypeIsDocumented looks for each name that is known here in docs/types.md, whose rows a test of the
@@ -46,7 +47,9 @@ func FuzzSemantics(f *testing.F) {
 		d.Items = &debezium.Field{Type: debezium.String, Semantic: names[int(kind)%len(names)]}
 		number := debezium.Value{Kind: debezium.NumberValue, Text: s}
 		values := []debezium.Value{
-			textValue(s), intValue(n), {Kind: debezium.BoolValue, Num: n & 1}, {Kind: debezium.BytesValue, Text: s},
+			textValue(s), intValue(n),
+			{Kind: debezium.BoolValue, Num: n & 1},
+			{Kind: debezium.BytesValue, Text: s},
 			list(textValue(s), nullValue, intValue(n), list(textValue(s))),
 			object("scale", intValue(n), "value", textValue(s), "wkb", textValue(s), "srid", intValue(n), "x", intValue(n), "y", textValue(s), s+"!", nullValue),
 		}

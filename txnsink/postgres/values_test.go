@@ -51,8 +51,12 @@ var samples = []sample{
 	{"posint", debezium.Field{Type: debezium.String}, stringValue("7"), "7"},
 	{"inet", debezium.Field{Type: debezium.String}, stringValue("10.1.2.3/8"), "10.1.2.3/8"},
 	{"money", debezium.Field{Type: debezium.String}, stringValue("12.30"), "$12.30"},
-	{"numeric(5,2)[]", debezium.Field{Type: debezium.Array, Items: &debezium.Field{Type: debezium.Bytes, Semantic: "org.apache.kafka.connect.data.Decimal", Params: map[string]string{"scale": "2"}}},
-		debezium.Value{Kind: debezium.ListValue, List: &debezium.List{Values: []debezium.Value{stringValue("AJY="), {Kind: debezium.Null}}}}, "{1.50,NULL}"},
+	{
+		"numeric(5,2)[]",
+		debezium.Field{Type: debezium.Array, Items: &debezium.Field{Type: debezium.Bytes, Semantic: "org.apache.kafka.connect.data.Decimal", Params: map[string]string{"scale": "2"}}},
+		debezium.Value{Kind: debezium.ListValue, List: &debezium.List{Values: []debezium.Value{stringValue("AJY="), {Kind: debezium.Null}}}},
+		"{1.50,NULL}",
+	},
 	{"xml", debezium.Field{Type: debezium.String}, stringValue("<a/>"), "<a/>"},
 	{"int4range", debezium.Field{Type: debezium.String}, stringValue("[1,5)"), "[1,5)"},
 }

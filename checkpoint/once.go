@@ -22,8 +22,9 @@ type job struct {
 	done   chan struct{}
 }
 
-// once recovers, runs until stop, success or failure, and waits for everything that it started. ctx is never
-// cancelled by a stop: a last checkpoint may take the time that it needs.
+// once recovers, runs until stop, success or failure, and waits for everything that it started. The end of ctx is the
+// stop. Recovery ends with it at once, as it may anywhere; what runs then is not cancelled by it, because a last checkpoint
+// may take the time that it needs.
 func (r *run) once(ctx context.Context) (err error) {
 	reader, err := r.recover(ctx)
 	if err != nil {
@@ -45,7 +46,7 @@ func (r *run) once(ctx context.Context) (err error) {
 	}
 	router := newRouter(r, tables, lanes, reader.End())
 
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := errgroup.WithContext(context.WithoutCancel(ctx))
 	for _, l := range lanes {
 		group.Go(func() error { return l.loop(ctx) })
 	}

@@ -76,6 +76,7 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job, cuts chan<- *bar
 	timer := time.NewTimer(idleWait)
 	defer timer.Stop()
 	stop, ending := r.stop, false
+	r.report()
 	for {
 		ending = ending || r.UntilCaughtUp && r.toGo == 0
 		if !r.outstanding {

@@ -25,7 +25,7 @@ func Run(ctx context.Context, c Config) error {
 	delay := firstBackoff
 	for {
 		r := &run{Config: c, stop: ctx.Done()}
-		err := r.once(context.WithoutCancel(ctx))
+		err := r.once(ctx)
 		if err == nil || txnsink.Permanent(err) {
 			return err
 		}
@@ -35,10 +35,12 @@ func Run(ctx context.Context, c Config) error {
 		if r.progressed {
 			delay = firstBackoff
 		}
-		c.Log.Warn("starting again after a failure", "pipeline", c.Pipeline, "error", err, "in", delay)
+		if ctx.Err() == nil {
+			c.Log.Warn("starting again after a failure", "pipeline", c.Pipeline, "error", err, "in", delay)
+		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("stopped while failing, without a last checkpoint; the next start goes on from the one before: %w", err)
+			return fmt.Errorf("stopped without a last checkpoint; the next start goes on from the one before: %w", err)
 		case <-time.After(delay):
 		}
 		delay = min(2*delay, lastBackoff)

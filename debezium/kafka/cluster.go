@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -23,6 +24,7 @@ type cluster struct {
 	transport *kafkago.Transport
 	seeds     []string // configured addresses
 	clientID  string
+	log       *slog.Logger
 
 	mu       sync.Mutex
 	addrs    []string                            // seeds and, later, the brokers that metadata named: seeds may all be replaced
@@ -188,12 +190,16 @@ func (c *cluster) offsets(ctx context.Context, parts []*part, at int64, committe
 
 // attempts calls f until it succeeds, fails for good, or has failed for as long as bound. Connections are made anew each time.
 func (c *cluster) attempts(ctx context.Context, bound time.Duration, f func() error) error {
+	const loud = 5 // failures in a row; fewer are a broker that restarts
 	until := time.Now().Add(bound)
-	for delay := firstBackoff; ; delay = min(2*delay, lastBackoff) {
+	for delay, n := firstBackoff, 1; ; delay, n = min(2*delay, lastBackoff), n+1 {
 		err := f()
 		var final *Error
 		if err == nil || errors.As(err, &final) || ctx.Err() != nil || time.Now().After(until) {
 			return err
+		}
+		if n == loud {
+			c.log.Warn("no answer from the brokers yet, trying again", "brokers", c.seeds, "error", err)
 		}
 		c.reset()
 		if err := pause(ctx, delay); err != nil {

@@ -99,6 +99,9 @@ func (s *Source) open(ctx context.Context, match func(topicMeta) bool, from debe
 		r.cluster.reset()
 		return nil, fmt.Errorf("open: %w", err)
 	}
+	if len(r.order) == 0 {
+		s.cfg.Log.Warn("no topic matches yet; those that appear are read from their beginning", "topics", s.cfg.Topics)
+	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r.cancel = cancel
 	go r.run(run)

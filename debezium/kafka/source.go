@@ -159,7 +159,7 @@ func (s *Source) dialer() *kafkago.Dialer {
 
 func (s *Source) connect() *cluster {
 	return &cluster{
-		transport: s.transport(), seeds: s.cfg.Brokers, addrs: s.cfg.Brokers, clientID: s.cfg.ClientID,
+		transport: s.transport(), seeds: s.cfg.Brokers, addrs: s.cfg.Brokers, clientID: s.cfg.ClientID, log: s.cfg.Log,
 		versions: map[int32]map[protocol.ApiKey]int16{},
 	}
 }

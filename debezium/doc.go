@@ -1,12 +1,14 @@
 // Package debezium turns Kafka records that Debezium wrote into change events.
 //
 // The shapes are those of Debezium's documentation (Connectors, "Data change events"): an envelope with before,
-// after, source, op and ts_ms, wrapped by Kafka Connect's JSON converter as {"schema": ..., "payload": ...} or bare.
+// after, source, op and ts_ms, wrapped by Kafka Connect's JSON converter as {"schema": ..., "payload": ...} or bare, or
+// in Avro by a schema registry's converter.
 //
-// The package is pure: no network, clock or goroutine. A [Decoder] takes a [Batch] of records at a time and returns
-// [Event]s whose values are Kafka Connect's primitives, still unconverted: what an int64 means (a count, microseconds
-// since the epoch) is said by its [Field], and becomes a target's value only in package sqlgen. Nothing here passes
-// through float64, and values point into the record's bytes wherever no escape must be undone.
+// The package is pure: no network, clock or goroutine; a schema registry is what implements [Schemas]. A [Decoder] takes
+// a [Batch] of records at a time and returns [Event]s whose values are Kafka Connect's primitives, still unconverted:
+// what an int64 means (a count, microseconds since the epoch) is said by its [Field], and becomes a target's value only
+// in package sqlgen. Nothing here passes through float64 but Avro's own floats and doubles, and values point into the
+// record's bytes wherever no escape must be undone.
 //
 // Nothing is repaired in silence. Text that is not UTF-8, half of a surrogate pair, a field that is there twice, a field
 // that the message's own schema lacks, and a record that is neither a change nor one of Debezium's other messages are
@@ -15,5 +17,6 @@
 //
 // How a record is read, in the order of the files: decoder.go (what is remembered between batches), reading.go (one
 // batch: values, rows, and the schema taken off), envelope.go (what a message is), source.go, change.go (the
-// schema-change topic), connect.go (schemas of Kafka Connect's JSON converter), json.go (the scanner).
+// schema-change topic), connect.go (schemas of Kafka Connect's JSON converter), json.go (the scanner); for Avro,
+// avromessage.go (ids, messages), avro.go (values), avroschema.go (schemas).
 package debezium

@@ -1,6 +1,7 @@
 package debezium
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,20 +14,27 @@ const (
 )
 
 // event decodes one record.
-func (r *reading) event(record *Record, e *Event) error {
+func (r *reading) event(ctx context.Context, record *Record, e *Event) error {
 	r.stack, r.names = r.stack[:0], r.names[:0]
 	e.Partition, e.Offset = record.Partition, record.Offset
 	e.Bytes = len(record.Key) + len(record.Value)
+	var ids apicurioIDs
 	for i := range record.Headers {
-		e.Bytes += len(record.Headers[i].Key) + len(record.Headers[i].Value)
+		h := &record.Headers[i]
+		e.Bytes += len(h.Key) + len(h.Value)
+		if r.format != JSON {
+			if err := ids.read(h); err != nil {
+				return err
+			}
+		}
 	}
-	keys, err := r.messageKey(record.Key, e)
+	keys, err := r.messageKey(ctx, record.Key, ids.key, e)
 	if err != nil {
 		return fmt.Errorf("the key: %w", err)
 	}
 	if record.Value == nil {
 		e.Op = Tombstone
-	} else if err := r.messageValue(record.Value, e); err != nil {
+	} else if err := r.messageValue(ctx, record.Value, ids.value, e); err != nil {
 		return fmt.Errorf("the value: %w", err)
 	}
 	for i := range record.Headers {
@@ -41,9 +49,15 @@ func (r *reading) event(record *Record, e *Event) error {
 }
 
 // messageKey decodes a record's key and returns its layout; nil if there is none.
-func (r *reading) messageKey(data []byte, e *Event) (*layout, error) {
+func (r *reading) messageKey(ctx context.Context, data []byte, id SchemaID, e *Event) (*layout, error) {
 	if data == nil {
 		return nil, nil
+	}
+	if s, rest, err := r.avro(ctx, data, id); s != nil || err != nil {
+		if err != nil {
+			return nil, err
+		}
+		return r.avroKey(s, rest, e)
 	}
 	m, c, err := r.unwrap(data, &r.recent.keys)
 	if err != nil {
@@ -68,7 +82,8 @@ func (r *reading) messageKey(data []byte, e *Event) (*layout, error) {
 	return l, c.end()
 }
 
-// headerKey decodes the key in a header. It has no schema: its fields are those of the record's own key. With some
+// headerKey decodes the key in a header. It is JSON, whatever the records are, and has no schema: its fields are those of
+// the record's own key. With some
 // connector options it is no JSON, or holds other forms of the values than the key; then it is as if not sent.
 func (r *reading) headerKey(data []byte, l *layout, key Row) Row {
 	if !key.Sent() || len(data) == 0 {
@@ -95,8 +110,11 @@ func (r *reading) headerKey(data []byte, l *layout, key Row) Row {
 	return row
 }
 
-// alike says whether values of the two kinds can be of one field.
+// alike says whether a header's and a key's values of the two kinds can be of one field. Bytes in JSON are base64.
 func alike(a, b ValueKind) bool {
+	if a == StringValue && b == BytesValue {
+		return true
+	}
 	number := func(k ValueKind) bool { return k == IntValue || k == NumberValue }
 	return a == b && a != Absent || number(a) && number(b)
 }
@@ -130,7 +148,13 @@ type payload struct {
 }
 
 // messageValue decodes a record's value.
-func (r *reading) messageValue(data []byte, e *Event) error {
+func (r *reading) messageValue(ctx context.Context, data []byte, id SchemaID, e *Event) error {
+	if s, rest, err := r.avro(ctx, data, id); s != nil || err != nil {
+		if err != nil {
+			return err
+		}
+		return r.avroMessage(s, rest, e)
+	}
 	m, c, err := r.unwrap(data, &r.recent.values)
 	if err != nil {
 		return err

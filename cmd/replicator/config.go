@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"replicator/checkpoint"
+	"replicator/debezium/registry"
 	"replicator/sqlgen"
 )
 
@@ -34,6 +35,7 @@ type sourceConfig struct {
 	Start         string // earliest, latest or an RFC 3339 time
 	Format        string
 	TimePrecision string
+	Registry      registry.Config // its URL is empty if there is none
 }
 
 type targetConfig struct {
@@ -75,7 +77,7 @@ const documentedListen = "127.0.0.1:8088"
 // defaults returns the configuration of a file that sets only what it must.
 func defaults() config {
 	return config{
-		Source:   sourceConfig{Start: "earliest", Format: "auto", TimePrecision: "auto"},
+		Source:   sourceConfig{Start: "earliest", Format: "auto", TimePrecision: "auto", Registry: registry.Config{IDs: registry.AutoIDs}},
 		Target:   targetConfig{Table: "{table}"},
 		Delivery: checkpoint.TwoPhase,
 		Checkpoint: checkpointConfig{
@@ -114,6 +116,9 @@ func parseConfig(file string, text []byte, overrides []string, getenv func(strin
 	d.expand(d.root, getenv)
 	root.set(d, d.root, "")
 	d.require(root)
+	if c.Source.Format == "avro" && c.Source.Registry.URL == "" {
+		d.missing("source.registry.url", "source.format: avro needs the registry that the connector uses")
+	}
 	if err := d.err(); err != nil {
 		return config{}, err
 	}

@@ -5,6 +5,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT   := $(shell git rev-parse HEAD 2>/dev/null)
 FUZZTIME := 30s
 TOOLS    := $(CURDIR)/.cache/bin
 LINT     := v2.15.0
@@ -22,7 +23,7 @@ setup: $(TOOLS)/golangci-lint-$(LINT) ## download modules, build the linter, loo
 .PHONY: build
 build: ## build bin/replicator
 	@echo "building bin/replicator $(VERSION)"
-	@go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/replicator ./cmd/replicator
+	@go build -trimpath -ldflags '-X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/replicator ./cmd/replicator
 
 .PHONY: test
 test: ## unit, protocol, conformance and PostgreSQL tests with the race detector; starts what it needs
@@ -43,7 +44,7 @@ lint: $(TOOLS)/golangci-lint-$(LINT) ## golangci-lint, with .golangci.yml
 $(TOOLS)/golangci-lint-$(LINT):
 	@echo "building golangci-lint $(LINT) into $(TOOLS) (a minute or two, once)"
 	@mkdir -p $(TOOLS)
-	@GOBIN=$(TOOLS) GOFLAGS=-mod=mod go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT)
+	@GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT)
 	@mv $(TOOLS)/golangci-lint $@
 
 .PHONY: fuzz

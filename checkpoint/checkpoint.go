@@ -18,7 +18,8 @@ type Checkpoint struct {
 	Txns      []txnsink.ID // empty in modes without prepared transactions
 	Rows      int64        // rows applied since the checkpoint before
 	Created   time.Time
-	Savepoint bool // pruning keeps it
+	Savepoint bool   // pruning keeps it
+	Seen      []Seen // what was applied by the sources' own positions, to recognise what is sent again
 }
 
 // Store keeps checkpoints. It is safe for concurrent use. Every Store passes storetest.Run.
@@ -40,7 +41,7 @@ type Store interface {
 // Source is the log that is read.
 type Source interface {
 	// Open begins to read after from. A partition that from does not name is read by the source's start policy if
-	// from is empty (a first start), and from its beginning otherwise: it is new.
+	// from is nil (a first start), and from its beginning otherwise: it is new.
 	Open(ctx context.Context, from debezium.Positions) (Reader, error)
 	// History reads a topic with one partition, from the offset from (-1: its beginning) to its present end, and returns its
 	// records and the next offset.

@@ -16,9 +16,11 @@ const sweepEvery = 30 * time.Second
 type barrier struct {
 	id        int64
 	positions debezium.Positions
+	seen      []Seen
 	rows      int64
 	lanes     int
 	txns      chan txnsink.Txn // with room for every lane; nil: the lane has none
+	ended     chan struct{}    // closed when the transactions are prepared or committed: lanes may begin new ones
 }
 
 // collect waits until the barrier has passed every lane.
@@ -67,8 +69,15 @@ func (c *committer) loop(ctx context.Context, cuts <-chan *barrier, saved chan<-
 // complete carries the protocol out for one barrier.
 func (c *committer) complete(ctx context.Context, b *barrier) error {
 	txns, err := b.collect(ctx)
-	prepare := func() error { return each(txns, func(t txnsink.Txn) error { return t.PreCommit(ctx) }) }
-	commit := func() error { return each(txns, func(t txnsink.Txn) error { return t.Commit(ctx) }) }
+	end := func(how func(txnsink.Txn) error) error {
+		if err := each(txns, how); err != nil {
+			return err
+		}
+		close(b.ended)
+		return nil
+	}
+	prepare := func() error { return end(func(t txnsink.Txn) error { return t.PreCommit(ctx) }) }
+	commit := func() error { return end(func(t txnsink.Txn) error { return t.Commit(ctx) }) }
 	save := func() error { return c.save(ctx, b, txns) }
 	commitPrepared := func() error {
 		return each(c.last.Txns, func(id txnsink.ID) error {
@@ -104,7 +113,7 @@ func (c *committer) complete(ctx context.Context, b *barrier) error {
 func (c *committer) save(ctx context.Context, b *barrier, txns []txnsink.Txn) error {
 	cp := Checkpoint{
 		Pipeline: c.Pipeline, Epoch: c.last.Epoch, ID: b.id,
-		Positions: b.positions, Rows: b.rows, Created: time.Now().UTC(),
+		Positions: b.positions, Seen: b.seen, Rows: b.rows, Created: time.Now().UTC(),
 	}
 	if c.Delivery == TwoPhase {
 		for _, t := range txns {

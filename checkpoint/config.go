@@ -44,6 +44,10 @@ type Config struct {
 	Decoder *debezium.Decoder
 	Tables  TablesConfig
 
+	// Deduplicate drops events that their source's own position shows to be sent again, as Debezium does after it
+	// restarted.
+	Deduplicate bool
+
 	UntilCaughtUp bool  // stop after a last checkpoint when every partition has reached the end that it had at start
 	From          int64 // start from this saved checkpoint instead of the last; 0: the last
 
@@ -55,6 +59,7 @@ type Config struct {
 type Progress struct {
 	Events     int64 // events routed since the start of the run
 	Rows       int64 // events of committed checkpoints since the start of the run
+	Repeated   int64 // events dropped since the start of the run, because they were sent again
 	Checkpoint int64 // the last one saved
 	Lag        int64 // offsets between the positions and the last stable offsets that were seen
 	ToGo       int64 // until caught up: offsets left to the ends at start
@@ -76,8 +81,8 @@ type TablesConfig struct {
 type Rule struct {
 	Match  *regexp.Regexp // anchored; of "database.schema.table", or "database.table" where there is no schema
 	Skip   bool
-	Target string   // a template in place of TablesConfig.Template; empty: that one
-	Key    []string // columns to match rows by; empty: the target's primary key
+	Target string // a template in place of TablesConfig.Template; empty: that one
+	Rows   sqlgen.Rules
 }
 
 // check completes c with defaults and says what is wrong with it.

@@ -35,4 +35,6 @@
 //     with that epoch.
 //  7. Checkpoint numbers grow over all epochs, also when an older one is replayed.
 //  8. "Unknown transaction" never means "committed": the sink's witness says so or the pipeline stops with ErrLost.
+//  9. What was seen by the sources' own positions is cut, saved and taken up again together with the Kafka positions. One
+//     from another cut would drop events that were never applied, or apply some twice.
 package checkpoint

@@ -27,6 +27,7 @@ type document struct {
 	Savepoint bool         `json:"savepoint,omitempty"`
 	Positions []positionOf `json:"positions"`
 	Txns      []txnsink.ID `json:"transactions,omitempty"`
+	Seen      []Seen       `json:"seen,omitempty"`
 }
 
 type positionOf struct {
@@ -39,7 +40,7 @@ type positionOf struct {
 func Marshal(c Checkpoint) ([]byte, error) {
 	d := document{
 		Version: encodingVersion, Pipeline: c.Pipeline, Epoch: c.Epoch, ID: c.ID, Created: c.Created.UTC(),
-		Rows: c.Rows, Savepoint: c.Savepoint, Positions: make([]positionOf, 0, len(c.Positions)), Txns: c.Txns,
+		Rows: c.Rows, Savepoint: c.Savepoint, Positions: make([]positionOf, 0, len(c.Positions)), Txns: c.Txns, Seen: c.Seen,
 	}
 	for p, pos := range c.Positions {
 		d.Positions = append(d.Positions, positionOf{p.Topic, p.ID, pos})
@@ -73,7 +74,7 @@ func Unmarshal(b []byte) (Checkpoint, error) {
 	}
 	c := Checkpoint{
 		Pipeline: d.Pipeline, Epoch: d.Epoch, ID: d.ID, Created: d.Created.UTC(), Rows: d.Rows, Savepoint: d.Savepoint,
-		Positions: make(debezium.Positions, len(d.Positions)), Txns: d.Txns,
+		Positions: make(debezium.Positions, len(d.Positions)), Txns: d.Txns, Seen: d.Seen,
 	}
 	for _, p := range d.Positions {
 		at := debezium.Partition{Topic: p.Topic, ID: p.Partition}
@@ -81,6 +82,11 @@ func Unmarshal(b []byte) (Checkpoint, error) {
 			return Checkpoint{}, fmt.Errorf("decode checkpoint %d: position %d of %v cannot be, or is there twice", d.ID, p.Offset, at)
 		}
 		c.Positions[at] = p.Position
+	}
+	for i := range c.Seen {
+		if s := &c.Seen[i]; !s.valid() {
+			return Checkpoint{}, fmt.Errorf("decode checkpoint %d: what was seen of table %v in %v cannot be", d.ID, s.table(), s.partition())
+		}
 	}
 	return c, nil
 }

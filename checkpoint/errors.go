@@ -2,5 +2,5 @@ package checkpoint
 
 import "errors"
 
-// ErrNotFound: there is no such checkpoint.
+// ErrNotFound is the error for a checkpoint that is not saved.
 var ErrNotFound = errors.New("no such checkpoint")

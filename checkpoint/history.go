@@ -84,9 +84,10 @@ func (h *history) take(e *debezium.Event) {
 	}
 }
 
-// await reads the topic until it describes the table, at most for SchemaWait and once for each table.
-func (h *history) await(ctx context.Context, name sourceTable) error {
-	if h.Tables.SchemaTopic == "" {
+// await reads the topic until it describes the table, at most for SchemaWait and once for each table. anew: the table has
+// changed, so what was read before is not enough.
+func (h *history) await(ctx context.Context, name sourceTable, anew bool) error {
+	if h.Tables.SchemaTopic == "" || !anew && h.describes(name) {
 		return nil
 	}
 	deadline := time.Now().Add(h.Tables.SchemaWait)
@@ -121,13 +122,14 @@ func (h *history) describes(name sourceTable) bool {
 }
 
 // at returns the table as it was at s, and the version that follows. A position before the first version, as an
-// incremental snapshot or a late connector can bring, is given the first.
+// incremental snapshot or a late connector can bring, is given the first; an event that does not say its position, as
+// flattened rows need not, the last.
 func (h *history) at(name sourceTable, s *debezium.Source) (*schema.Table, *version) {
 	var found *schema.Table
 	versions := h.versions[name]
 	for i := range versions {
 		v := &versions[i]
-		if found != nil && !v.startsBefore(s) {
+		if found != nil && s.File != "" && !v.startsBefore(s) {
 			return found, v
 		}
 		if v.table != nil {

@@ -34,8 +34,9 @@ type lane struct {
 	in     chan work
 
 	batch *sqlgen.Batch
-	txn   txnsink.Txn // open; nil: nothing was applied since the last barrier
-	next  int64       // the checkpoint that txn belongs to
+	txn   txnsink.Txn     // open; nil: nothing was applied since the last barrier
+	next  int64           // the checkpoint that txn belongs to
+	ended <-chan struct{} // closed when the transaction before is prepared or committed; nil: there was none
 }
 
 func newLane(r *run, worker int) *lane {
@@ -79,7 +80,7 @@ func (l *lane) do(ctx context.Context, w work) error {
 	}
 	txn := l.txn
 	l.txn = nil
-	l.next = w.barrier.id + 1
+	l.next, l.ended = w.barrier.id+1, w.barrier.ended
 	w.barrier.txns <- txn // never blocks: it has room for every lane
 	return nil
 }
@@ -93,6 +94,13 @@ func (l *lane) apply(ctx context.Context) error {
 		return nil
 	}
 	if l.txn == nil {
+		if l.ended != nil { // a worker has one open transaction at a time
+			select {
+			case <-l.ended:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
 		txn, err := l.Sink.Begin(ctx, txnsink.ID{Pipeline: l.Pipeline, Epoch: l.epoch, Checkpoint: l.next, Worker: l.worker})
 		if err != nil {
 			return err

@@ -28,16 +28,19 @@ func (r *run) recover(ctx context.Context) (Reader, error) {
 	if err := r.decideAndFence(ctx); err != nil {
 		return nil, err
 	}
-	from := last.Positions
+	from, seen := last.Positions, last.Seen
 	if r.From != 0 {
 		c, err := r.Store.Load(ctx, r.Pipeline, r.From)
 		if err != nil {
 			return nil, permanent(fmt.Errorf("replay from checkpoint %d of pipeline %s: %w", r.From, r.Pipeline, err))
 		}
-		from = c.Positions
+		from, seen = c.Positions, c.Seen
 	}
-	if last.ID == 0 {
+	switch {
+	case last.ID == 0:
 		from = nil // a first start: the source's start policy decides
+	case from == nil:
+		from = debezium.Positions{} // a checkpoint of no partitions: all that there are now are new
 	}
 	reader, err := r.Source.Open(ctx, from)
 	if err != nil {
@@ -45,7 +48,7 @@ func (r *run) recover(ctx context.Context) (Reader, error) {
 	}
 	if last.ID == 0 || r.From != 0 {
 		// Where to begin is a decision too: without it a crash before the first cut would begin elsewhere.
-		if err := r.save(ctx, Checkpoint{Positions: reader.Start()}); err != nil {
+		if err := r.save(ctx, Checkpoint{Positions: reader.Start(), Seen: seen}); err != nil {
 			return nil, errors.Join(err, reader.Close())
 		}
 	} else {

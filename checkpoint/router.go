@@ -32,6 +32,7 @@ type router struct {
 	ends   map[debezium.Partition]int64 // where the partitions ended at start
 
 	positions debezium.Positions
+	repeats   *repeats                     // nil: events that are sent again are applied again
 	lags      map[debezium.Partition]int64 // offsets from the position to the last stable offset, as last seen
 	left      map[debezium.Partition]int64 // offsets from the position to the end at start
 	behind    int64                        // the sum of lags
@@ -55,6 +56,9 @@ func newRouter(r *run, t *tables, lanes []*lane, ends map[debezium.Partition]int
 		positions: r.last.Positions.Clone(), next: r.last.ID + 1,
 		lags: map[debezium.Partition]int64{}, left: map[debezium.Partition]int64{},
 		lastCut: time.Now(), halves: map[debezium.Partition]time.Time{},
+	}
+	if r.Deduplicate {
+		rt.repeats = newRepeats(r.Config, r.last.Seen)
 	}
 	if rt.positions == nil {
 		rt.positions = debezium.Positions{}
@@ -187,10 +191,18 @@ func (r *router) route(ctx context.Context, j *job) error {
 	items := make([][]item, len(r.lanes))
 	for i := range j.events {
 		e := &j.events[i]
-		r.noteHalf(e)
 		if !e.Op.Row() {
 			continue
 		}
+		if r.tables.skips(e) {
+			r.noteHalf(e)
+			continue
+		}
+		if r.repeats != nil && r.repeats.of(e) {
+			r.progress.Repeated++
+			continue
+		}
+		r.noteHalf(e)
 		t, changed, err := r.tables.target(ctx, e)
 		if err != nil {
 			return err
@@ -213,7 +225,7 @@ func (r *router) route(ctx context.Context, j *job) error {
 	}
 	r.bytes += int64(j.batch.Bytes)
 	r.sinceFlushLen += int64(j.batch.Bytes)
-	flush := (r.sinceFlush >= flushRows || r.sinceFlushLen >= flushBytes) && !r.halfMoved(time.Now())
+	flush := (r.sinceFlush >= min(flushRows, int64(r.Rows)) || r.sinceFlushLen >= flushBytes) && !r.halfMoved(time.Now())
 	return r.sendItems(ctx, items, flush)
 }
 
@@ -249,7 +261,7 @@ func (r *router) noteHalf(e *debezium.Event) {
 	switch {
 	case e.Op == debezium.Delete && e.NewKey.Sent():
 		r.halves[e.Partition] = time.Now()
-	case e.Op.Row():
+	case e.Op.Row() && !e.Unsure:
 		delete(r.halves, e.Partition)
 	}
 }
@@ -258,12 +270,15 @@ func (r *router) noteHalf(e *debezium.Event) {
 func (r *router) cut(ctx context.Context, cuts chan<- *barrier) error {
 	b := &barrier{
 		id: r.next, positions: r.positions.Clone(), rows: r.rows,
-		lanes: len(r.lanes), txns: make(chan txnsink.Txn, len(r.lanes)),
+		lanes: len(r.lanes), txns: make(chan txnsink.Txn, len(r.lanes)), ended: make(chan struct{}),
 	}
 	for _, l := range r.lanes {
 		if err := send(ctx, l.in, work{barrier: b}); err != nil {
 			return err
 		}
+	}
+	if r.repeats != nil { // invariant 9
+		b.seen = r.repeats.seen()
 	}
 	if err := send(ctx, cuts, b); err != nil {
 		return err

@@ -37,18 +37,28 @@ func newTables(ctx context.Context, c Config) (*tables, error) {
 	return t, nil
 }
 
-// target returns the table that e's row goes to; nil: it is skipped. changed says that the table was known in another
-// shape before, so that what was folded for it must be applied first.
-func (t *tables) target(ctx context.Context, e *debezium.Event) (_ *sqlgen.Target, changed bool, _ error) {
-	name := sourceTable{e.Source.Database, e.Source.Schema, e.Source.Table}
+func tableOf(e *debezium.Event) sourceTable {
+	return sourceTable{e.Source.Database, e.Source.Schema, e.Source.Table}
+}
+
+// entry returns what is known of a source table, made at its first event.
+func (t *tables) entry(name sourceTable) *entry {
 	en := t.entries[name]
 	if en == nil {
 		en = t.newEntry(name)
 		t.entries[name] = en
 	}
-	if en.skip {
-		return nil, false, nil
-	}
+	return en
+}
+
+// skips says whether a rule leaves e's table out.
+func (t *tables) skips(e *debezium.Event) bool { return t.entry(tableOf(e)).skip }
+
+// target returns the table that e's row goes to; nil: there is none, and nothing to do. changed says that the table was known in another shape before, so that
+// what was folded for it must be applied first.
+func (t *tables) target(ctx context.Context, e *debezium.Event) (_ *sqlgen.Target, changed bool, _ error) {
+	name := tableOf(e)
+	en := t.entry(name)
 	shape := rowShape(e)
 	if en.target != nil && (shape == nil || en.shapes[shape]) && (en.until == nil || !en.until.startsBefore(&e.Source)) {
 		return en.target, false, nil
@@ -60,7 +70,7 @@ func (t *tables) target(ctx context.Context, e *debezium.Event) (_ *sqlgen.Targe
 	if shape != nil {
 		en.shapes[shape] = true
 	}
-	return en.target, changed, nil
+	return en.target, changed && en.target != nil, nil
 }
 
 // rowShape is the shape of the image that is written.
@@ -91,7 +101,7 @@ func (r *Rule) matches(name sourceTable) bool {
 
 // resolve finds or makes the target's table and what is needed to write to it.
 func (t *tables) resolve(ctx context.Context, name sourceTable, en *entry, e *debezium.Event) error {
-	if err := t.history.await(ctx, name); err != nil {
+	if err := t.history.await(ctx, name, en.target != nil); err != nil {
 		return err
 	}
 	witness, until := t.history.at(name, &e.Source)
@@ -100,16 +110,19 @@ func (t *tables) resolve(ctx context.Context, name sourceTable, en *entry, e *de
 	if err != nil {
 		return fmt.Errorf("read table %v of the target: %w", as, err)
 	}
-	key := []string(nil)
+	var rules sqlgen.Rules
 	if en.rule != nil {
-		key = en.rule.Key
+		rules = en.rule.Rows
+	}
+	if table == nil && rowShape(e) == nil && (witness == nil || e.Op == debezium.Delete) {
+		return nil // a delete by key, or a truncate: there is nothing to remove, and no shape to make the table from
 	}
 	if table == nil {
-		if table, err = t.create(ctx, name, as, witness, key, e); err != nil {
+		if table, err = t.create(ctx, name, as, witness, &rules, e); err != nil {
 			return err
 		}
 	}
-	target, err := sqlgen.NewTarget(t.dialect, *table, sqlgen.TargetConfig{Witness: witness, Key: key, Options: t.Tables.Options})
+	target, err := sqlgen.NewTarget(t.dialect, *table, sqlgen.TargetConfig{Witness: witness, Rules: rules, Options: t.Tables.Options})
 	if err != nil {
 		return err
 	}
@@ -131,7 +144,7 @@ func (t *tables) targetName(name sourceTable, rule *Rule, e *debezium.Event) sch
 
 // create makes a missing table from the best witness of its shape. It is found in the catalog by whoever comes after a
 // crash.
-func (t *tables) create(ctx context.Context, name sourceTable, as schema.Name, witness *schema.Table, key []string, e *debezium.Event) (*schema.Table, error) {
+func (t *tables) create(ctx context.Context, name sourceTable, as schema.Name, witness *schema.Table, rules *sqlgen.Rules, e *debezium.Event) (*schema.Table, error) {
 	if !t.Tables.Create {
 		return nil, &sqlgen.RowError{Class: sqlgen.UnknownTable, Table: as, Err: errors.New("the target has no such table; create it, or set schema.create: true")}
 	}
@@ -139,8 +152,9 @@ func (t *tables) create(ctx context.Context, name sourceTable, as schema.Name, w
 	if witness != nil {
 		source = *witness
 	}
-	if len(key) > 0 {
-		source.PrimaryKey = key
+	source, err := rules.Arrange(source)
+	if err != nil {
+		return nil, err
 	}
 	table, err := t.dialect.TargetTable(source, as, t.Tables.Options)
 	if err != nil {

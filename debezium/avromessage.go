@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 )
 
@@ -154,7 +153,7 @@ func (r *reading) avroKey(s *avroSchema, data []byte, e *Event) (*layout, error)
 }
 
 // avroMessage decodes a record's value in Avro.
-func (r *reading) avroMessage(s *avroSchema, data []byte, e *Event) error {
+func (r *reading) avroMessage(s *avroSchema, data []byte, record *Record, e *Event) error {
 	if s.root == nil {
 		return errAvroStruct
 	}
@@ -164,6 +163,9 @@ func (r *reading) avroMessage(s *avroSchema, data []byte, e *Event) error {
 			err = errors.New("it is Avro's null; a tombstone is Kafka's null, which has no bytes")
 		}
 		return err
+	}
+	if s.flat != nil && flatKnown(s.flat, e.Key, record.Headers) {
+		return r.avroFlatRow(&c, s, record, e)
 	}
 	var p payload
 	for i, f := range s.node.fields {
@@ -177,6 +179,7 @@ func (r *reading) avroMessage(s *avroSchema, data []byte, e *Event) error {
 	}
 	switch s.kind {
 	case envelopeKind:
+		r.form.enveloped = true
 		return p.envelope(e)
 	case heartbeatKind:
 		e.Op = Heartbeat
@@ -193,9 +196,23 @@ func (r *reading) avroMessage(s *avroSchema, data []byte, e *Event) error {
 	return nil
 }
 
+// avroFlatRow moves c over a flattened row, whose union's index was read, and makes the event of it.
+func (r *reading) avroFlatRow(c *avroCursor, s *avroSchema, record *Record, e *Event) error {
+	row, err := r.avroRow(c, s.node)
+	if err != nil {
+		return err
+	}
+	if err := c.end(); err != nil {
+		return err
+	}
+	row.Shape = s.flat.Shape
+	return r.flatEvent(row, s.flat, record, e)
+}
+
 // avroParts are the fields of a message that are read; the others are moved over.
 var avroParts = map[string]members{
 	"before": beforeMember, "after": afterMember, "source": sourceMember, "op": opMember, "ddl": ddlMember, "tableChanges": changesMember,
+	"ts_ms": timeMember, "ts_ns": nanosMember, "transaction": orderMember,
 }
 
 // avroPart moves c over a field of a message.
@@ -211,6 +228,16 @@ func (r *reading) avroPart(c *avroCursor, s *avroSchema, part members, n *avroNo
 		return r.avroSource(c, s, n, &e.Source)
 	case opMember:
 		return r.avroText(c, n, &p.op)
+	case timeMember:
+		ms, err := r.avroCount(c, n)
+		e.sentMs(ms)
+		return err
+	case nanosMember:
+		ns, err := r.avroCount(c, n)
+		e.sentNs(ns)
+		return err
+	case orderMember:
+		return r.avroTransaction(c, n, &e.Order)
 	case ddlMember:
 		return r.avroText(c, n, &p.ddl)
 	case changesMember:
@@ -251,85 +278,35 @@ func (r *reading) avroText(c *avroCursor, n *avroNode, s *string) error {
 	return nil
 }
 
-// avroSource moves c over an envelope's source block.
-func (r *reading) avroSource(c *avroCursor, s *avroSchema, n *avroNode, source *Source) error {
+// avroCount moves c over a value and returns it if it is an integer that is not negative; otherwise 0.
+func (r *reading) avroCount(c *avroCursor, n *avroNode) (int64, error) {
+	v := &r.scrap
+	*v = Value{}
+	err := r.avroValue(c, n, v)
+	if err != nil || v.Kind != IntValue || v.Num < 0 {
+		return 0, err
+	}
+	return v.Num, nil
+}
+
+// avroTransaction moves c over the block that provide.transaction.metadata adds.
+func (r *reading) avroTransaction(c *avroCursor, n *avroNode, order *int64) error {
 	if n.kind != avroRecord {
-		return errors.New("it is no record")
+		return c.skip(n)
 	}
 	null, err := c.isNull(n)
 	if err != nil || null {
 		return err
 	}
 	for i, f := range n.fields {
-		set := s.sources[i]
-		if set == nil {
-			if err := c.skip(f); err != nil {
-				return fmt.Errorf("%s: %w", n.names[i], err)
-			}
-			continue
-		}
-		v := &r.scrap
-		*v = Value{}
-		err := r.avroValue(c, f, v)
-		if err == nil {
-			err = set(source, &r.recent.source, v)
+		if n.names[i] == "total_order" {
+			*order, err = r.avroCount(c, f)
+		} else {
+			err = c.skip(f)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", n.names[i], err)
 		}
 	}
-	return nil
-}
-
-// sourceField puts the value of a field of the source block into s. Texts that rarely change are shared with last, the
-// source blocks before.
-type sourceField func(s, last *Source, v *Value) error
-
-var sourceFields = map[string]sourceField{
-	"connector": func(s, last *Source, v *Value) error { return shareText(&s.Connector, &last.Connector, v) },
-	"name":      func(s, last *Source, v *Value) error { return shareText(&s.Name, &last.Name, v) },
-	"db":        func(s, last *Source, v *Value) error { return shareText(&s.Database, &last.Database, v) },
-	"schema":    func(s, last *Source, v *Value) error { return shareText(&s.Schema, &last.Schema, v) },
-	"table":     func(s, last *Source, v *Value) error { return shareText(&s.Table, &last.Table, v) },
-	"file":      func(s, last *Source, v *Value) error { return shareText(&s.File, &last.File, v) },
-	"ts_ms":     func(s, _ *Source, v *Value) error { return setInteger(&s.TsMs, v) },
-	"pos":       func(s, _ *Source, v *Value) error { return setInteger(&s.Pos, v) },
-	"row": func(s, _ *Source, v *Value) error {
-		var n int64
-		if err := setInteger(&n, v); err != nil {
-			return err
-		}
-		if n < math.MinInt32 || n > math.MaxInt32 {
-			return errors.New("a number of more than 32 bits")
-		}
-		s.RowNo = int32(n)
-		return nil
-	},
-	"snapshot": func(s, _ *Source, v *Value) (err error) {
-		s.Snapshot, err = isSnapshot(v)
-		return err
-	},
-}
-
-func shareText(s, last *string, v *Value) error {
-	switch v.Kind {
-	case Null:
-		*s = ""
-	case StringValue:
-		if v.Text != *last {
-			*last = strings.Clone(v.Text)
-		}
-		*s = *last
-	default:
-		return errors.New("it is no string")
-	}
-	return nil
-}
-
-func setInteger(n *int64, v *Value) error {
-	if v.Kind != IntValue && v.Kind != Null {
-		return errors.New("it is no integer")
-	}
-	*n = v.Num
 	return nil
 }

@@ -82,6 +82,11 @@ func parseAvro(text string) (*avroSchema, error) {
 	}
 	s.root = node.layout
 	s.kind = kindOf(s.root.Shape)
+	if s.kind == unknownKind {
+		if s.flat, err = flatten(s.root.Shape); err != nil {
+			return nil, fmt.Errorf("the schema: %w", err)
+		}
+	}
 	s.parts = make([]members, len(node.names))
 	for i, name := range node.names {
 		s.parts[i] = avroParts[name]

@@ -30,6 +30,7 @@ type message struct {
 	kind          kind
 	root          *layout // nil if the schema is no struct
 	before, after *layout // of an envelope; nil if it has none
+	flat          *flatLayout
 }
 
 // layout is a Shape and what speeds reading its rows up.
@@ -115,6 +116,11 @@ func parseSchema(raw []byte) (*message, error) {
 		return nil, fmt.Errorf("the schema: %w", err)
 	}
 	m.kind = kindOf(m.root.Shape)
+	if m.kind == unknownKind {
+		if m.flat, err = flatten(m.root.Shape); err != nil {
+			return nil, fmt.Errorf("the schema: %w", err)
+		}
+	}
 	if m.kind != envelopeKind {
 		return m, nil
 	}
@@ -153,7 +159,8 @@ func kindOf(s *Shape) kind {
 		return transactionKind
 	case strings.HasPrefix(s.Name, "io.debezium.connector.") && strings.HasSuffix(s.Name, ".SchemaChangeValue"):
 		return schemaChangeKind
-	case s.Index("op") >= 0 && s.Index("source") >= 0:
+	}
+	if i := s.Index("source"); i >= 0 && s.Fields[i].Type == Struct && s.Index("op") >= 0 {
 		return envelopeKind
 	}
 	return unknownKind

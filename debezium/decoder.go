@@ -61,8 +61,10 @@ const (
 type topic struct {
 	mu     sync.Mutex
 	recent recent
+	form   topicForm
 	rows   map[string]*layout // layouts of rows without a schema, by their names
 	chose  [Avro + 1]bool     // by format: whether a record was found in it
+	flats  map[*layout]*flatLayout
 }
 
 // recentMessages is how many schemas of a topic are tried before the bytes of a record's schema are looked up: more
@@ -73,6 +75,7 @@ const recentMessages = 8
 type recent struct {
 	keys, values       [recentMessages]*message // the last used first
 	key, before, after *layout                  // of rows without a schema
+	flatGuess          *layout                  // of a row without a schema and without an envelope
 	source             Source
 	payloads, sources  outline
 	names              [4][]string // of structs within rows; a ring
@@ -122,12 +125,13 @@ func (d *Decoder) DecodeBatch(b *Batch) ([]Event, error) {
 func (d *Decoder) DecodeBatchContext(ctx context.Context, b *Batch) ([]Event, error) {
 	t := d.topic(b.Partition.Topic)
 	t.mu.Lock()
-	r := reading{Decoder: d, topicName: b.Partition.Topic, topic: t, recent: t.recent}
+	r := reading{Decoder: d, topicName: b.Partition.Topic, topic: t, recent: t.recent, form: t.form}
 	t.mu.Unlock()
 	events := make([]Event, len(b.Records))
 	for i := range b.Records {
 		record := &b.Records[i]
-		if err := r.event(ctx, record, &events[i]); err != nil {
+		if err := r.event(ctx, b.Records[:i], events[:i], record, &events[i]); err != nil {
+			r.form.settle(events[:i])
 			var lookup *lookupError
 			if errors.As(err, &lookup) {
 				return events[:i], fmt.Errorf("record %v offset %d: %w", record.Partition, record.Offset, err)
@@ -135,8 +139,11 @@ func (d *Decoder) DecodeBatchContext(ctx context.Context, b *Batch) ([]Event, er
 			return events[:i], &RecordError{record.Partition, record.Offset, err}
 		}
 	}
+	r.form.settle(events)
 	t.mu.Lock()
 	t.recent = r.recent
+	t.form.enveloped = t.form.enveloped || r.form.enveloped
+	t.form.flattened = t.form.flattened || r.form.flattened
 	t.mu.Unlock()
 	return events, nil
 }

@@ -4,6 +4,9 @@
 // after, source, op and ts_ms, wrapped by Kafka Connect's JSON converter as {"schema": ..., "payload": ...} or bare, or
 // in Avro by a schema registry's converter.
 //
+// Rows that the transform ExtractNewRecordState has flattened are read as well: they become the events that they were made
+// of, as far as their metadata say what these were (see flat.go).
+//
 // The package is pure: no network, clock or goroutine; a schema registry is what implements [Schemas]. A [Decoder] takes
 // a [Batch] of records at a time and returns [Event]s whose values are Kafka Connect's primitives, still unconverted:
 // what an int64 means (a count, microseconds since the epoch) is said by its [Field], and becomes a target's value only
@@ -16,7 +19,8 @@
 // them in forms that cannot be read.
 //
 // How a record is read, in the order of the files: decoder.go (what is remembered between batches), reading.go (one
-// batch: values, rows, and the schema taken off), envelope.go (what a message is), source.go, change.go (the
-// schema-change topic), connect.go (schemas of Kafka Connect's JSON converter), json.go (the scanner); for Avro,
-// avromessage.go (ids, messages), avro.go (values), avroschema.go (schemas).
+// batch: values, rows, and the schema taken off), envelope.go (what a message is), flat.go (rows without an envelope),
+// source.go, change.go (the schema-change topic), connect.go (schemas of Kafka Connect's JSON converter), json.go (the
+// scanner); for Avro, avromessage.go (ids, messages), avrosource.go (source blocks), avro.go (values), avroschema.go
+// (schemas).
 package debezium

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -13,8 +14,8 @@ const (
 	newKeyHeader = "__debezium.newkey"
 )
 
-// event decodes one record.
-func (r *reading) event(ctx context.Context, record *Record, e *Event) error {
+// event decodes one record, which in its batch comes after records, whose events are events.
+func (r *reading) event(ctx context.Context, records []Record, events []Event, record *Record, e *Event) error {
 	r.stack, r.names = r.stack[:0], r.names[:0]
 	e.Partition, e.Offset = record.Partition, record.Offset
 	e.Bytes = len(record.Key) + len(record.Value)
@@ -32,9 +33,15 @@ func (r *reading) event(ctx context.Context, record *Record, e *Event) error {
 	if err != nil {
 		return fmt.Errorf("the key: %w", err)
 	}
-	if record.Value == nil {
-		e.Op = Tombstone
-	} else if err := r.messageValue(ctx, record.Value, ids.value, e); err != nil {
+	switch {
+	case record.Value != nil:
+		err = r.messageValue(ctx, record, ids.value, e)
+	case len(records) == 0:
+		err = r.tombstone(record, nil, nil, e)
+	default:
+		err = r.tombstone(record, events, &records[len(records)-1], e)
+	}
+	if err != nil {
 		return fmt.Errorf("the value: %w", err)
 	}
 	for i := range record.Headers {
@@ -42,7 +49,11 @@ func (r *reading) event(ctx context.Context, record *Record, e *Event) error {
 		case oldKeyHeader:
 			e.OldKey = r.headerKey(h.Value, keys, e.Key)
 		case newKeyHeader:
-			e.NewKey = r.headerKey(h.Value, keys, e.Key)
+			// A tombstone that is a delete and the first of its batch may follow the row that says the same: the key
+			// moves only once.
+			if again := record.Value == nil && e.Op == Delete && (e.Unsure || len(records) == 0); !again {
+				e.NewKey = r.headerKey(h.Value, keys, e.Key)
+			}
 		}
 	}
 	return nil
@@ -135,6 +146,8 @@ const (
 	countMember
 	collectionsMember
 	timeMember
+	nanosMember
+	orderMember
 	otherMember
 )
 
@@ -148,14 +161,14 @@ type payload struct {
 }
 
 // messageValue decodes a record's value.
-func (r *reading) messageValue(ctx context.Context, data []byte, id SchemaID, e *Event) error {
-	if s, rest, err := r.avro(ctx, data, id); s != nil || err != nil {
+func (r *reading) messageValue(ctx context.Context, record *Record, id SchemaID, e *Event) error {
+	if s, rest, err := r.avro(ctx, record.Value, id); s != nil || err != nil {
 		if err != nil {
 			return err
 		}
-		return r.avroMessage(s, rest, e)
+		return r.avroMessage(s, rest, record, e)
 	}
-	m, c, err := r.unwrap(data, &r.recent.values)
+	m, c, err := r.unwrap(record.Value, &r.recent.values)
 	if err != nil {
 		return err
 	}
@@ -163,6 +176,10 @@ func (r *reading) messageValue(ctx context.Context, data []byte, id SchemaID, e 
 	if c.peek() != '{' {
 		return errNotStruct
 	}
+	if m != nil && m.flat != nil && flatKnown(m.flat, e.Key, record.Headers) {
+		return r.flatRow(&c, m.flat, record, e)
+	}
+	start := c
 	var p payload
 	if err := r.payload(&c, m, e, &p); err != nil {
 		return err
@@ -179,6 +196,7 @@ func (r *reading) messageValue(ctx context.Context, data []byte, id SchemaID, e 
 	}
 	switch k {
 	case envelopeKind:
+		r.form.enveloped = true
 		return p.envelope(e)
 	case heartbeatKind:
 		e.Op = Heartbeat
@@ -189,13 +207,19 @@ func (r *reading) messageValue(ctx context.Context, data []byte, id SchemaID, e 
 		e.Change, err = parseChange(p.ddl, p.changes, e.Source.Connector)
 		return err
 	default:
+		if m == nil {
+			*e = Event{Key: e.Key, Partition: e.Partition, Offset: e.Offset, Bytes: e.Bytes}
+			if ok, err := r.bareFlatRow(&start, record, e); ok || err != nil {
+				return err
+			}
+		}
 		return unrecognised(m)
 	}
 	return nil
 }
 
 func unrecognised(m *message) error {
-	const hint = "; rows flattened by ExtractNewRecordState and other transforms that take the envelope away are not read"
+	const hint = "; a row that ExtractNewRecordState took the envelope of is known by its message key, or by the fields of its option add.fields (such as op)"
 	if m == nil {
 		return errors.New("it is neither a change event nor another message of Debezium: it lacks the members op and source" + hint)
 	}
@@ -210,8 +234,8 @@ func unrecognised(m *message) error {
 func (p *payload) kind(e *Event) kind {
 	has := func(m members) bool { return p.has&m == m }
 	switch {
-	case has(opMember):
-		return envelopeKind
+	case has(opMember) && (p.has&(sourceMember|beforeMember|afterMember) != 0 || !e.Key.Sent()):
+		return envelopeKind // without a source it is a bad one, and not a row that has a column "op"
 	case has(ddlMember | changesMember):
 		return schemaChangeKind
 	case has(statusMember|idMember|countMember|collectionsMember) && (p.status == "BEGIN" || p.status == "END"):
@@ -282,7 +306,17 @@ func (r *reading) part(c *cursor, name string, m *message, e *Event, p *payload)
 	case "op":
 		return opMember, r.textOrSkip(c, &p.op)
 	case "ts_ms":
-		return timeMember, c.skip(0)
+		ms, err := r.count(c)
+		e.sentMs(ms)
+		return timeMember, err
+	case "ts_ns":
+		ns, err := r.count(c)
+		e.sentNs(ns)
+		return nanosMember, err
+	case "transaction":
+		if c.peek() == '{' {
+			return orderMember, r.transaction(c, &e.Order)
+		}
 	case "ddl":
 		return ddlMember, r.textOrSkip(c, &p.ddl)
 	case "tableChanges":
@@ -300,6 +334,53 @@ func (r *reading) part(c *cursor, name string, m *message, e *Event, p *payload)
 		return collectionsMember, c.skip(0)
 	}
 	return otherMember, c.skip(0)
+}
+
+const nanosInMilli = 1_000_000
+
+// sentMs takes an envelope's ts_ms in; ts_ns says the same more exactly, and may have come before.
+func (e *Event) sentMs(ms int64) {
+	if e.SentNs == 0 && ms <= math.MaxInt64/nanosInMilli {
+		e.SentNs = ms * nanosInMilli
+	}
+}
+
+func (e *Event) sentNs(ns int64) {
+	if ns != 0 {
+		e.SentNs = ns
+	}
+}
+
+// count moves c over a value and returns it if it is a whole number that is not negative; otherwise 0.
+func (r *reading) count(c *cursor) (int64, error) {
+	if b := c.peek(); b < '0' || b > '9' {
+		return 0, c.skip(0)
+	}
+	n, ok, err := c.number()
+	if !ok {
+		n = 0
+	}
+	return n, err
+}
+
+// transaction moves c over the block that provide.transaction.metadata adds.
+func (r *reading) transaction(c *cursor, order *int64) error {
+	empty, err := c.open('{', '}')
+	for more := !empty; more && err == nil; {
+		var name string
+		if name, err = r.name(c); err != nil {
+			return err
+		}
+		if name == "total_order" {
+			*order, err = r.count(c)
+		} else {
+			err = c.skip(0)
+		}
+		if err == nil {
+			more, err = c.more('}')
+		}
+	}
+	return err
 }
 
 // image moves c over a row image, or over what is none.

@@ -15,7 +15,7 @@ const (
 	Delete       Op = 'd'
 	Truncate     Op = 't'
 	Message      Op = 'm' // a logical decoding message; not a row
-	Tombstone    Op = 'T' // a null value: the compaction marker after a delete; not a row
+	Tombstone    Op = 'T' // a null value: the compaction marker after a delete; not a row (of a flattened row it is a Delete)
 	Heartbeat    Op = 'H' // not a row
 	Transaction  Op = 'X' // BEGIN or END of a source transaction; not a row
 	SchemaChange Op = 'S' // a DDL statement; see Event.Schema
@@ -44,6 +44,18 @@ type Source struct {
 	File      string // MySQL: binlog file, position and row number in the event
 	Pos       int64
 	RowNo     int32
+
+	// What only [Source.Position] and those who compare positions need. What a connector does not send is zero.
+	ServerID  int64  // MySQL: of the server that ran the transaction first
+	GTID      string // MySQL and MariaDB
+	LSN       int64  // PostgreSQL
+	Sequence  string // PostgreSQL: ["end of the last commit","LSN"]
+	TxID      string // PostgreSQL and Oracle
+	CommitLSN string // SQL Server
+	ChangeLSN string
+	Serial    int64  // SQL Server: event_serial_no, the row's number at its change_lsn
+	CommitSCN string // Oracle
+	SCN       string
 }
 
 // Row is one row image. A Row without a Shape was not sent.
@@ -65,6 +77,14 @@ type Event struct {
 	OldKey Row     // from the header __debezium.oldkey of the create half of a changed key; not sent if absent or unreadable
 	NewKey Row     // from the header __debezium.newkey of the delete half
 	Change *Change // for SchemaChange only
+
+	Order  int64 // the number of the event in its source transaction, from 1, with provide.transaction.metadata; 0: not said
+	SentNs int64 // when the connector handled the event, nanoseconds since the epoch; whole milliseconds before Debezium 2.6; 0: not said
+
+	// Unsure is set for a Delete that was made of a tombstone when nothing had shown yet whether the topic's rows are
+	// flattened, and a tombstone is a delete, or not, and it follows one. It may be passed over where the key is not
+	// enough to find a row.
+	Unsure bool
 
 	Partition Partition
 	Offset    int64

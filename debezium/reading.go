@@ -16,6 +16,7 @@ type reading struct {
 	topicName string
 	topic     *topic
 	recent    recent
+	form      topicForm
 
 	values []Value // slabs: what is cut off is never appended to
 	lists  []List

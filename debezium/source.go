@@ -57,6 +57,54 @@ func (r *reading) sourceMember(c *cursor, name string, s *Source) error {
 	case "snapshot":
 		return r.snapshot(c, &s.Snapshot)
 	}
+	return r.positionMember(c, name, s)
+}
+
+// positionMember is sourceMember for what tells a position. These texts differ from event to event and point into the
+// record.
+func (r *reading) positionMember(c *cursor, name string, s *Source) error {
+	var err error
+	switch name {
+	case "server_id":
+		s.ServerID, err = r.count(c)
+		return err
+	case "gtid":
+		return r.word(c, &s.GTID)
+	case "lsn":
+		s.LSN, err = r.count(c)
+		return err
+	case "sequence":
+		return r.word(c, &s.Sequence)
+	case "txId":
+		return r.word(c, &s.TxID)
+	case "commit_lsn":
+		return r.word(c, &s.CommitLSN)
+	case "change_lsn":
+		return r.word(c, &s.ChangeLSN)
+	case "event_serial_no":
+		s.Serial, err = r.count(c)
+		return err
+	case "commit_scn":
+		return r.word(c, &s.CommitSCN)
+	case "scn":
+		return r.word(c, &s.SCN)
+	}
+	return c.skip(0)
+}
+
+// word moves c over a value and takes it if it is a string or a number; connectors of different ages send the one or the
+// other.
+func (r *reading) word(c *cursor, s *string) (err error) {
+	switch b := c.peek(); {
+	case b == '"':
+		*s, err = r.string(c)
+		return err
+	case b == '-' || b >= '0' && b <= '9':
+		at := c.at
+		_, _, err = c.number()
+		*s = text(c.data[at:c.at])
+		return err
+	}
 	return c.skip(0)
 }
 

@@ -35,16 +35,16 @@ var semanticTypes = map[string]schema.Type{
 	"org.apache.kafka.connect.data.Timestamp": {Kind: schema.Timestamp, Scale: 3},
 	"io.debezium.time.ZonedTimestamp":         {Kind: schema.TimestampTZ, Scale: 6},
 	"io.debezium.time.Year":                   {Kind: schema.Year},
-	"io.debezium.time.Interval":               {Kind: schema.Interval},
-	"io.debezium.time.MicroDuration":          {Kind: schema.Interval},
-	"io.debezium.time.NanoDuration":           {Kind: schema.Interval},
+	"io.debezium.time.Interval":               {Kind: schema.Interval, Scale: 6},
+	"io.debezium.time.MicroDuration":          {Kind: schema.Interval, Scale: 6},
+	"io.debezium.time.NanoDuration":           {Kind: schema.Interval, Scale: 9},
 	"io.debezium.data.VariableScaleDecimal":   {Kind: schema.Decimal},
 	"io.debezium.data.Json":                   {Kind: schema.JSON},
 	"io.debezium.data.Uuid":                   {Kind: schema.UUID},
 	"io.debezium.data.Xml":                    {Kind: schema.Text, Native: "xml"},
 	"io.debezium.data.Ltree":                  {Kind: schema.Text, Native: "ltree"},
 	"io.debezium.data.FloatVector":            {Kind: schema.Vector},
-	"io.debezium.data.DoubleVector":           {Kind: schema.Vector},
+	"io.debezium.data.DoubleVector":           {Kind: schema.Array, Elem: &schema.Type{Kind: schema.Float64}},
 	"io.debezium.data.geometry.Geometry":      {Kind: schema.Geometry},
 	"io.debezium.data.geometry.Geography":     {Kind: schema.Geometry},
 	"io.debezium.data.geometry.Point":         {Kind: schema.Geometry},
@@ -61,9 +61,8 @@ var primitiveTypes = [...]schema.Type{
 	Float64: {Kind: schema.Float64},
 	String:  {Kind: schema.Text},
 	Bytes:   {Kind: schema.Bytes},
-	Array:   {Kind: schema.Other, Native: "array"},
-	Map:     {Kind: schema.Other, Native: "map"},
-	Struct:  {Kind: schema.Other, Native: "struct"},
+	Map:     {Kind: schema.JSON, Native: "map"},
+	Struct:  {Kind: schema.JSON, Native: "struct"},
 }
 
 // SourceType is the best type of the source's column that the event's own schema gives: by Debezium's
@@ -100,6 +99,13 @@ func (f *Field) semanticType() schema.Type {
 	case "io.debezium.data.EnumSet":
 		return schema.Type{Kind: schema.Set, Values: AllowedLabels(f.Params["allowed"])}
 	}
+	if f.Type == Array {
+		t := schema.Type{Kind: schema.Array, Elem: &schema.Type{}}
+		if f.Items != nil {
+			*t.Elem = f.Items.SourceType()
+		}
+		return t
+	}
 	if int(f.Type) < len(primitiveTypes) {
 		return primitiveTypes[f.Type]
 	}
@@ -115,6 +121,15 @@ func number(params map[string]string, name string) *int {
 	return &n
 }
 
+// textTypes are the types that PostgreSQL's connector sends as plain text, by the names that it gives them. No other
+// database has types of these names.
+var textTypes = map[string]string{
+	"INET": "inet", "CIDR": "cidr", "MACADDR": "macaddr", "MACADDR8": "macaddr8",
+	"INT4RANGE": "int4range", "INT8RANGE": "int8range", "NUMRANGE": "numrange",
+	"TSRANGE": "tsrange", "TSTZRANGE": "tstzrange", "DATERANGE": "daterange",
+	"TSVECTOR": "tsvector", "XML": "xml",
+}
+
 // unboundedNumeric is more digits than any database's bounded decimal has. PostgreSQL's numeric without a precision is
 // said to have 131089.
 const unboundedNumeric = 1000
@@ -124,6 +139,10 @@ const unboundedNumeric = 1000
 // misunderstood counts.
 func refine(t, column schema.Type) schema.Type {
 	name := strings.ToUpper(column.Native)
+	if native, ok := textTypes[name]; ok && t.Kind == schema.Text {
+		t.Native = native
+		return t
+	}
 	switch column.Kind {
 	case schema.Uint8, schema.Uint16, schema.Uint24, schema.Uint32, schema.Uint64:
 		if strings.Contains(name, "UNSIGNED") && t.Kind != schema.Bool {
@@ -156,6 +175,18 @@ func refine(t, column schema.Type) schema.Type {
 		}
 	case schema.Year, schema.JSON, schema.Geometry:
 		return column
+	}
+	return t
+}
+
+// ofDay makes t what it is in every database but MySQL, whose TIME is a duration.
+func ofDay(t schema.Type) schema.Type {
+	switch {
+	case t.Kind == schema.Time:
+		t.Kind = schema.TimeOfDay
+	case t.Kind == schema.Array && t.Elem != nil:
+		elem := ofDay(*t.Elem)
+		t.Elem = &elem
 	}
 	return t
 }
@@ -204,15 +235,18 @@ func TableFromEvent(e *Event) schema.Table {
 	if s == nil {
 		return t
 	}
-	t.Columns = make([]schema.Column, len(s.Fields))
+	t.Columns = make([]schema.Column, 0, len(s.Fields))
 	for i := range s.Fields {
 		f := &s.Fields[i]
+		if f.Meta {
+			continue
+		}
 		c := schema.Column{Name: f.Name, Type: f.SourceType(), NotNull: !s.Schemaless && !f.Optional}
-		if c.Type.Kind == schema.Time && !fromMySQL(e.Source.Connector) {
-			c.Type.Kind = schema.TimeOfDay // only MySQL's TIME is a duration
+		if !fromMySQL(e.Source.Connector) {
+			c.Type = ofDay(c.Type)
 		}
 		c.NotNull = c.NotNull || slices.Contains(t.PrimaryKey, f.Name)
-		t.Columns[i] = c
+		t.Columns = append(t.Columns, c)
 	}
 	return t
 }

@@ -17,7 +17,7 @@ import (
 // testdata/tables/<connector>.txt.
 func TestTablesFromEvents(t *testing.T) {
 	t.Parallel()
-	for _, connector := range []string{"plain", "bare", "loose", "pg"} {
+	for _, connector := range []string{"plain", "bare", "loose", "flat", "pg"} {
 		topics := load(t, connector)
 		var b strings.Builder
 		for _, topic := range slices.Sorted(maps.Keys(topics)) {
@@ -32,7 +32,7 @@ func TestTablesFromEvents(t *testing.T) {
 			table := debezium.TableFromEvent(&events[0])
 			fmt.Fprintf(&b, "%v key %q\n", table.Name, table.PrimaryKey)
 			for _, c := range table.Columns {
-				fmt.Fprintf(&b, "  %q %+v notnull=%v\n", c.Name, c.Type, c.NotNull)
+				fmt.Fprintf(&b, "  %q %s notnull=%v\n", c.Name, printType(c.Type), c.NotNull)
 			}
 		}
 		compareGolden(t, filepath.Join("testdata", "tables", connector+".txt"), b.String())
@@ -151,7 +151,10 @@ func TestFieldsHaveTheTypeThatTheirSchemaSays(t *testing.T) {
 		{debezium.Field{Type: debezium.Float32}, schema.Type{Kind: schema.Float32}},
 		{debezium.Field{Type: debezium.String, Semantic: "com.example.Unheard"}, schema.Type{Kind: schema.Text}},
 		{debezium.Field{Type: debezium.Bytes}, schema.Type{Kind: schema.Bytes}},
-		{debezium.Field{Type: debezium.Array}, schema.Type{Kind: schema.Other, Native: "array"}},
+		{debezium.Field{Type: debezium.Array}, schema.Type{Kind: schema.Array, Elem: &schema.Type{}}},
+		{debezium.Field{Type: debezium.Array, Items: &debezium.Field{Type: debezium.String, Semantic: "io.debezium.data.Uuid"}}, schema.Type{Kind: schema.Array, Elem: &schema.Type{Kind: schema.UUID}}},
+		{debezium.Field{Type: debezium.Map}, schema.Type{Kind: schema.JSON, Native: "map"}},
+		{debezium.Field{Type: debezium.String, Params: column("INET", "2147483647", "0")}, schema.Type{Kind: schema.Text, Native: "inet"}},
 		{debezium.Field{Type: 200}, schema.Type{}},
 		{debezium.Field{Type: debezium.Bytes, Semantic: "org.apache.kafka.connect.data.Decimal", Params: params("scale", "2", "connect.decimal.precision", "12")}, schema.Type{Kind: schema.Decimal, Length: 12, Scale: 2}},
 		{debezium.Field{Type: debezium.Bytes, Semantic: "org.apache.kafka.connect.data.Decimal", Params: params("scale", "2")}, schema.Type{Kind: schema.Decimal, Scale: 2}},

@@ -30,6 +30,7 @@ type Field struct {
 	Default  *string           // the default's JSON text
 	Fields   []Field           // of a Struct
 	Items    *Field            // of an Array or Map
+	Meta     bool              // added by ExtractNewRecordState: a column only where the target has one of this name
 }
 
 // Shape is the ordered fields of a row. Shapes are shared and immutable: the decoder returns the same pointer for the

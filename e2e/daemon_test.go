@@ -42,7 +42,7 @@ http: {listen: ''}
 func (s *stack) writeConfiguration(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "replicator.yaml")
-	if err := os.WriteFile(path, fmt.Appendf(nil, configuration, s.pipeline, s.kafka, s.targetURL()), 0o600); err != nil {
+	if err := os.WriteFile(path, fmt.Appendf(nil, configuration, s.pipeline, s.broker, s.targetURL()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -97,8 +97,16 @@ func TestNearlyEqualValuesDiffer(t *testing.T) {
 func TestUnreadableTextIsAnError(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ dataType, fullType, s string }{
-		{"varchar", "varchar(9)", "xyz"}, {"json", "json", hexOf(`{"a":1} 2`)}, {"blob", "blob", "00FF"}, {"bit", "bit(99)", "0x01"},
-		{"point", "point", "0x00"}, {"vector", "vector(1)", "0x00"}, {"time", "time", ""}, {"time", "time", "noon"}, {"double", "double", "x"}, {"hstore", "hstore", "x"},
+		{"varchar", "varchar(9)", "xyz"},
+		{"json", "json", hexOf(`{"a":1} 2`)},
+		{"blob", "blob", "00FF"},
+		{"bit", "bit(99)", "0x01"},
+		{"point", "point", "0x00"},
+		{"vector", "vector(1)", "0x00"},
+		{"time", "time", ""},
+		{"time", "time", "noon"},
+		{"double", "double", "x"},
+		{"hstore", "hstore", "x"},
 	} {
 		if got, err := (Column{Type: c.dataType, FullType: c.fullType}).FromMySQL(c.s); err == nil {
 			t.Errorf("%s %q: got %v, want an error", c.fullType, c.s, got)

@@ -23,7 +23,7 @@ import (
 type stack struct {
 	binary             string // the replicator under test
 	postgres           string // URL of the server's database postgres
-	kafka, connect     string
+	broker, connect    string
 	logs               string // a directory that outlives the test
 	database, pipeline string // this run's own
 }
@@ -38,7 +38,7 @@ func openStack(t *testing.T) *stack {
 		return v
 	}
 	s := &stack{
-		binary: env("E2E_BINARY"), postgres: env("LAB_POSTGRES_URL"), kafka: env("LAB_KAFKA"), connect: env("LAB_CONNECT"), logs: env("E2E_LOGS"),
+		binary: env("E2E_BINARY"), postgres: env("LAB_POSTGRES_URL"), broker: env("LAB_KAFKA"), connect: env("LAB_CONNECT"), logs: env("E2E_LOGS"),
 		database: fmt.Sprintf("e2e_%d", time.Now().Unix()), pipeline: "e2e",
 	}
 	s.onTarget(t, s.postgres, func(ctx context.Context, c *pgx.Conn) error {

@@ -31,7 +31,7 @@ const (
 	TimeTZ                  // time of day with an offset
 	Timestamp               // wall clock without a zone; Scale fractional digits
 	TimestampTZ             // an instant; Scale fractional digits
-	Interval                //
+	Interval                // Scale fractional digits
 	Char                    // Length characters, blank padded
 	Varchar                 // at most Length characters (0: unbounded)
 	Text                    //
@@ -44,6 +44,7 @@ const (
 	Vector                  // of Length numbers
 	UUID                    //
 	Other                   // only Native says what it is
+	Array                   // of values of Elem
 )
 
 // Type is the type of a column. The zero Type is [Unknown].
@@ -52,6 +53,7 @@ type Type struct {
 	Length int      // meaning depends on Kind
 	Scale  int      // meaning depends on Kind; -1: not known
 	Values []string // labels of Enum and Set, unescaped
+	Elem   *Type    // of Array
 	Native string   // the type's own name where it was read, as in "timestamp(3) without time zone" or "BIGINT UNSIGNED"
 }
 

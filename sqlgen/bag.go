@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"hash/maphash"
+
 	"replicator/debezium"
 )
 
@@ -46,7 +47,15 @@ func (tb *table) addBag(e *debezium.Event) *RowError {
 		if err != nil {
 			return err
 		}
-		tb.remove(before)
+		if tb.t.soft == nil {
+			tb.remove(before)
+			return nil
+		}
+		from := len(tb.arena)
+		if tb.arena, err = tb.t.bury(tb.arena, tb.bytes(before.row), nil, e); err != nil {
+			return err
+		}
+		tb.replace(before, tb.image(span{from, len(tb.arena)}, e))
 		return nil
 	case debezium.Update:
 		before, err := tb.beforeImage(e)

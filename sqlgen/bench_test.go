@@ -1,10 +1,11 @@
 package sqlgen
 
 import (
-	"replicator/debezium"
-	"replicator/schema"
 	"strconv"
 	"testing"
+
+	"replicator/debezium"
+	"replicator/schema"
 )
 
 // orderShape is a row of an ordinary table.

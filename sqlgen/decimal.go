@@ -5,10 +5,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/big"
-	"replicator/debezium"
-	"replicator/schema"
 	"strconv"
 	"strings"
+
+	"replicator/debezium"
+	"replicator/schema"
 )
 
 // decimal is a number of any size: digits × 10^-scale, or one of the special values.

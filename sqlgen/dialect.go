@@ -33,6 +33,10 @@ type Options struct {
 	Enum    string // schema.types.enum: text
 	Nul     string // schema.types.nul: stop, strip or replace (by U+FFFD); "" is stop
 
+	// Binary is source.binary: base64 (or ""), base64-url-safe or hex: how bytes are written where they come as text,
+	// with or without a schema. Where a schema says that a field is bytes, it is always base64.
+	Binary string
+
 	// TimePrecision is source.time_precision: auto (or ""), adaptive or connect. It says in which unit a source sends
 	// TIME and DATETIME values that come without a schema; see TimeUnits.
 	TimePrecision string

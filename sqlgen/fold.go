@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"replicator/debezium"
-	"replicator/schema"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"replicator/debezium"
+	"replicator/schema"
 )
 
 // Row is one encoded row (see the package's text), in Target.Columns order, and the record that it came from.
@@ -30,13 +31,14 @@ type Move struct {
 type Replacement struct{ Before, After Row }
 
 // Changes is what a batch folds to for one table. They are to be written in the order of the fields; no two of
-// Deletes, Moves, Updates and Upserts mean the same row. The keys that moves take may be keys that other moves leave,
+// Deletes, Moves, Updates, Marks and Upserts mean the same row. The keys that moves take may be keys that other moves leave,
 // in chains and in cycles.
 type Changes struct {
 	Truncate bool  // remove every row first
 	Deletes  []Row // of key columns alone in Target.Key order; in a table without a key whole rows, one row each
 	Moves    []Move
 	Updates  []Row // rows with unavailable values: they exist and keep these
+	Marks    []Row // soft deletes of rows that may exist: their key and some of their values
 	Upserts  []Row // in a table with a key
 
 	Replacements []Replacement // in a table without a key
@@ -71,7 +73,7 @@ func NewBatch(d Dialect) *Batch {
 // Add folds one event of table t into the batch, copying what it needs: the event's memory may be reused afterwards.
 // Its error is a *RowError; after it the batch is good for nothing.
 func (b *Batch) Add(t *Target, e *debezium.Event) error {
-	if !e.Op.Row() {
+	if !e.Op.Row() || e.Unsure && !t.finds(e.Key) {
 		return nil
 	}
 	tb := b.tables[t]
@@ -92,7 +94,14 @@ func (b *Batch) Add(t *Target, e *debezium.Event) error {
 }
 
 func (tb *table) add(e *debezium.Event) *RowError {
+	rules := &tb.t.config.Rules
 	switch {
+	case e.Op == debezium.Truncate && rules.Truncate == TruncateIgnore:
+		return nil
+	case e.Op == debezium.Truncate && rules.Truncate == TruncateStop:
+		return tb.t.refuse(TruncateRefused, "", errTruncate)
+	case e.Op == debezium.Delete && rules.Delete == DeleteIgnore && !e.NewKey.Sent():
+		return nil
 	case e.Op == debezium.Truncate:
 		tb.reset()
 		tb.truncate = true
@@ -102,6 +111,9 @@ func (tb *table) add(e *debezium.Event) *RowError {
 	}
 	return tb.addKeyed(e)
 }
+
+var errTruncate = errors.New("the source's table was truncated, and the rule says to stop (tables: truncate); " +
+	"set it to apply or ignore to go on")
 
 // Rows is the number of events added.
 func (b *Batch) Rows() int { return b.rows }
@@ -291,7 +303,8 @@ func rowText(t *Target, r debezium.Row) string {
 	for _, c := range t.Key {
 		name := t.Columns[c].Name
 		i := slices.IndexFunc(r.Shape.Fields, func(f debezium.Field) bool {
-			return f.Name == name || strings.EqualFold(t.dialect.ShortName(f.Name), name)
+			as, ok := t.config.Rules.named(f.Name)
+			return ok && (as == name || strings.EqualFold(t.dialect.ShortName(as), name))
 		})
 		if i < 0 || i >= len(r.Values) || r.Values[i].Kind <= debezium.Unavailable {
 			return ""

@@ -3,10 +3,11 @@ package sqlgen
 import (
 	"fmt"
 	"maps"
-	"replicator/debezium"
-	"replicator/schema"
 	"slices"
 	"testing"
+
+	"replicator/debezium"
+	"replicator/schema"
 )
 
 // itemShape is a row of the table that the fold is tested with.
@@ -139,6 +140,11 @@ func (s *store) apply(c Changes) error {
 			return fmt.Errorf("a row with unavailable values is not there")
 		}
 		s.rows[s.key(u.Data)] = write(was, u.Data)
+	}
+	for _, u := range c.Marks {
+		if was := s.rows[s.key(u.Data)]; was != nil {
+			s.rows[s.key(u.Data)] = write(was, u.Data)
+		}
 	}
 	for _, u := range c.Upserts {
 		s.rows[s.key(u.Data)] = write(s.rows[s.key(u.Data)], u.Data)

@@ -3,10 +3,11 @@ package sqlgen
 import (
 	"encoding/base64"
 	"math/big"
-	"replicator/debezium"
 	"slices"
 	"strings"
 	"testing"
+
+	"replicator/debezium"
 )
 
 // FuzzFold plays a random history of a table with a key, and compares the fold with the rows that the source has.

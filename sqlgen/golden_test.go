@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"replicator/debezium"
-	"replicator/schema"
 	"strings"
 	"testing"
+
+	"replicator/debezium"
+	"replicator/schema"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -51,7 +52,7 @@ func describe(list []Statement) string {
 func TestStatementsOfPostgres(t *testing.T) {
 	t.Parallel()
 	keyed, bag := itemTable("id"), itemTable()
-	byConfiguration := TargetConfig{Key: []string{"id"}}
+	byConfiguration := TargetConfig{Rules: Rules{Key: []string{"id"}}}
 	identity := itemTable("id")
 	identity.Columns[0].AutoIncrement = true
 	odd := schema.Table{
@@ -68,6 +69,9 @@ func TestStatementsOfPostgres(t *testing.T) {
 	oddRow := debezium.Row{Shape: oddShape, Values: []debezium.Value{
 		textValue("00112233-4455-6677-8899-aabbccddeeff"), textValue("glad"), textValue(`{"a":1}`),
 	}}
+	softKeyed, softBag, at := itemTable("id"), itemTable(), debezium.Source{TsMs: 1_700_000_000_123}
+	softKeyed.Columns[2].Type, softBag.Columns[2].Type = PostgresType("timestamp with time zone"), PostgresType("boolean")
+	soft := TargetConfig{Rules: Rules{Delete: DeleteSoft, Soft: "local"}}
 	one, x := number32(1), textValue("x")
 	create := func(id int) debezium.Event {
 		return debezium.Event{Op: debezium.Create, After: itemRow(id, one, x), Offset: int64(id)}
@@ -91,6 +95,9 @@ func TestStatementsOfPostgres(t *testing.T) {
 		{"upserts-odd-names", odd, TargetConfig{}, []debezium.Event{{Op: debezium.Create, After: oddRow}}},
 		{"deletes", keyed, TargetConfig{}, []debezium.Event{{Op: debezium.Delete, Key: idRow(5), Offset: 8}}},
 		{"updates", keyed, TargetConfig{}, []debezium.Event{{Op: debezium.Update, After: itemRow(1, one, unavailableValue)}}},
+		{"deletes-soft", softKeyed, soft, []debezium.Event{create(1), {Op: debezium.Delete, Key: idRow(5), Source: at}, {Op: debezium.Delete, Key: idRow(1), Source: at}}},
+		{"deletes-soft-bag", softBag, soft, []debezium.Event{create(1), {Op: debezium.Delete, Before: itemRow(2, one, x), Source: at}}},
+		{"columns", keyed, TargetConfig{Rules: Rules{Exclude: []string{"a"}, Rename: map[string]string{"b": "local"}}}, []debezium.Event{create(1)}},
 		{"truncate", keyed, TargetConfig{}, []debezium.Event{{Op: debezium.Truncate}, create(1)}},
 		{"move", keyed, TargetConfig{}, []debezium.Event{left(1, 9), came(1, 9, x)}},
 		{"move-partial", keyed, TargetConfig{}, []debezium.Event{left(1, 9), came(1, 9, unavailableValue)}},

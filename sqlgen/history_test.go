@@ -3,10 +3,11 @@ package sqlgen
 import (
 	"fmt"
 	"math/rand/v2"
-	"replicator/debezium"
 	"slices"
 	"strings"
 	"testing"
+
+	"replicator/debezium"
 )
 
 // history is what happens to a source's table, with the events that tell of it: a queue for each partition.

@@ -3,13 +3,19 @@ package sqlgen
 import (
 	"errors"
 	"math"
+	"strings"
+
 	"replicator/debezium"
 	"replicator/schema"
-	"strings"
 )
 
 // The calendar is the proleptic Gregorian one, with a year 0, as in Java, ISO 8601 and PostgreSQL's own arithmetic.
 // Times are microseconds since 1970-01-01, or days; PostgreSQL counts from 2000-01-01.
+//
+// PostgreSQL has no column that holds more than microseconds. What a source sends beyond them (nanoseconds of SQL
+// Server's datetime2(7), Oracle's timestamp(9)) is cut off towards the past, in keys and in values alike, so that the
+// same value of the source is always the same in the target. Less than microseconds is a choice of the column's type:
+// a value that does not fit there is refused.
 const (
 	dayMicros   = 86_400_000_000
 	epochDays   = 10_957 // 1970-01-01 to 2000-01-01
@@ -39,7 +45,6 @@ const errTimeRange = "the time is outside of what the column's type holds"
 type clock struct {
 	days     int64
 	micros   int64 // of the day
-	nanos    int64 // beyond the microseconds: not zero means that more digits were sent than any column holds
 	offset   int64 // seconds east of UTC
 	zoned    bool
 	infinite int // -1 or 1
@@ -189,7 +194,7 @@ func parseClock(s string) (clock, bool) {
 	p := scanner{s: s}
 	c := clock{days: p.date()}
 	if p.has('T') || p.has(' ') {
-		c.micros, c.nanos = p.time(24)
+		c.micros, _ = p.time(24)
 		if c.micros > dayMicros {
 			p.bad = true
 		}
@@ -222,7 +227,7 @@ func daySource(m meaning) func(v *debezium.Value) (int64, error) {
 		case debezium.StringValue:
 			c, ok := parseClock(v.Text)
 			switch {
-			case !ok || c.micros != 0 || c.nanos != 0:
+			case !ok || c.micros != 0:
 				return 0, invalid("the text is not a date such as 2024-02-29")
 			case c.infinite > 0:
 				return pgDateInfinity, nil
@@ -310,13 +315,15 @@ func timestampNumber(n int64, m meaning, digits int, units *TimeUnits, precision
 	return inTimestamps(n-epochMicros, digits)
 }
 
-// toMicros converts n from u without rounding.
+// toMicros converts n from u; of nanoseconds it cuts off what is beyond microseconds, towards the past.
 func toMicros(n int64, u unit) (int64, error) {
 	if u < micros {
-		if n%int64(micros/u) != 0 {
-			return 0, outOfRange("the time has nanoseconds, and the column's type holds microseconds")
+		factor := int64(micros / u)
+		us := n / factor
+		if n%factor < 0 {
+			us--
 		}
-		return n / int64(micros/u), nil
+		return us, nil
 	}
 	factor := int64(u / micros)
 	if n > math.MaxInt64/factor || n < math.MinInt64/factor {
@@ -352,8 +359,6 @@ func timestampText(s string, zoned bool, digits int) (int64, error) {
 		return 0, invalid("the time has no zone, and the column's type needs one")
 	case !zoned && c.offset != 0:
 		return 0, invalid("the time has a zone, and the column's type holds a wall clock")
-	case c.nanos != 0:
-		return 0, outOfRange("the time has nanoseconds, and the column's type holds microseconds")
 	case c.days-epochDays < pgMinDate || c.days-epochDays > pgEndTimestamp/dayMicros: // before it is multiplied
 		return 0, outOfRange(errTimeRange)
 	}
@@ -406,8 +411,8 @@ func parseDuration(s string) (int64, error) {
 	switch {
 	case p.bad || p.s != "":
 		return 0, invalid("the text is not a time such as 12:34:56.789")
-	case nanos != 0:
-		return 0, outOfRange("the time has nanoseconds, and the column's type holds microseconds")
+	case negative && nanos != 0:
+		n = -n - 1
 	case negative:
 		n = -n
 	}
@@ -463,10 +468,10 @@ func parseInterval(s string) (interval, error) {
 		case p.has('M'):
 			out.micros += n * 60_000_000
 		case p.has('S'):
-			if frac%1000 != 0 {
-				return out, outOfRange("the interval has nanoseconds, and the column's type holds microseconds")
-			}
 			out.micros += n*1_000_000 + frac/1000
+			if frac%1000 < 0 {
+				out.micros--
+			}
 		default:
 			p.bad = true
 		}

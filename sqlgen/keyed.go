@@ -3,6 +3,7 @@ package sqlgen
 import (
 	"bytes"
 	"hash/maphash"
+
 	"replicator/debezium"
 )
 
@@ -39,6 +40,7 @@ type track struct {
 	row    span  // pending values; none before the first
 	by     ref
 	await  string // the pair of keys whose deleting half is still to come; empty: none
+	mark   bool   // row is a soft delete's: the key and that it is deleted, of a row that may not exist
 	ended  bool   // deleted; it may await its other half all the same, which is then no other row's
 }
 
@@ -77,6 +79,8 @@ func (tb *table) keyedDelete(e *debezium.Event) *RowError {
 		return err
 	case ok && to != at:
 		tb.leave(at, to, refOf(e))
+	case tb.t.soft != nil:
+		return tb.bury(at, e)
 	default:
 		tb.delete(at, refOf(e))
 	}
@@ -190,7 +194,7 @@ func (tb *table) put(at int32, row span, by ref, created bool) {
 	k := &tb.keyed
 	if t := k.places[at].now; t != none {
 		tr := &k.tracks[t]
-		tr.row, tr.by = tb.merge(tr.row, row), by
+		tr.row, tr.by, tr.mark = tb.merge(tr.row, row), by, false
 		return
 	}
 	stored := none
@@ -222,6 +226,32 @@ func (tb *table) delete(at int32, by ref) {
 		tb.end(t, by)
 	}
 	k.places[at].gone, k.places[at].by = true, by
+}
+
+// bury deletes the row at place at softly. What the batch knows of the row stays; of one that it knows nothing of, the
+// target's row is marked if there is one.
+func (tb *table) bury(at int32, e *debezium.Event) *RowError {
+	k := &tb.keyed
+	t := k.places[at].now
+	if t == none && (k.places[at].gone || k.places[at].left) {
+		return nil // the batch has moved or removed the row
+	}
+	var row []byte
+	if t != none && !k.tracks[t].row.none() {
+		row = tb.bytes(k.tracks[t].row)
+	}
+	from := len(tb.arena)
+	var err *RowError
+	if tb.arena, err = tb.t.bury(tb.arena, row, tb.bytes(k.places[at].key), e); err != nil {
+		return err
+	}
+	buried := span{from, len(tb.arena)}
+	if t == none {
+		tb.begin(track{stored: at, now: at, row: buried, by: refOf(e), mark: true})
+		return nil
+	}
+	k.tracks[t].row, k.tracks[t].by = buried, refOf(e)
+	return nil
 }
 
 // end drops track t and leaves the row that the target stores for it to be deleted.
@@ -365,6 +395,8 @@ func (tb *table) keyedChanges(c *Changes) {
 		switch {
 		case tr.stored != none && tr.stored != tr.now:
 			c.Moves = append(c.Moves, Move{OldKey: tb.bytes(k.places[tr.stored].key), Row: row})
+		case tr.mark:
+			c.Marks = append(c.Marks, row)
 		case holds(row.Data, UnavailableLength):
 			c.Updates = append(c.Updates, row)
 		default:

@@ -3,10 +3,11 @@ package sqlgen
 import (
 	"errors"
 	"fmt"
-	"replicator/debezium"
-	"replicator/schema"
 	"strconv"
 	"strings"
+
+	"replicator/debezium"
+	"replicator/schema"
 )
 
 // sense is what a field's values are, whichever way the connector's options have them sent: the fine print of a
@@ -40,15 +41,16 @@ const (
 // meaning is a sense with its parameters.
 type meaning struct {
 	sense  sense
-	scale  int         // of Decimal; unknownScale: the values must say it themselves
-	bits   int         // of Bits; 0: not known
-	unit   unit        // of Time, Datetime and Interval
-	digits int         // fractional digits of a Time or Datetime in unitUnknown
-	labels []string    // of Enum, unescaped
-	double bool        // of Float: sent as a double
-	items  *meaning    // of Array
-	native string      // the semantic name, for errors
-	source schema.Kind // the witness
+	scale  int            // of Decimal; unknownScale: the values must say it themselves
+	bits   int            // of Bits; 0: not known
+	unit   unit           // of Time, Datetime and Interval
+	digits int            // fractional digits of a Time or Datetime in unitUnknown
+	labels []string       // of Enum, unescaped
+	double bool           // of Float: sent as a double
+	items  *meaning       // of Array
+	item   debezium.Field // of Array: the field that items is the meaning of
+	native string         // the semantic name, for errors
+	source schema.Kind    // the witness
 }
 
 const unknownScale = -1 << 31
@@ -166,8 +168,8 @@ func meaningOfPrimitive(f debezium.Field, c schema.Column) meaning {
 	case debezium.Array:
 		m := meaning{sense: senseArray, items: &meaning{}}
 		if f.Items != nil {
-			if items, err := meaningOf(*f.Items, schema.Type{}, schema.Column{}); err == nil {
-				m.items = &items
+			if items, err := meaningOf(*f.Items, schema.Type{}, elementOf(c)); err == nil {
+				m.items, m.item = &items, *f.Items
 			}
 		}
 		return m
@@ -185,6 +187,15 @@ func meaningOfPrimitive(f debezium.Field, c schema.Column) meaning {
 		return meaning{sense: senseBytes}
 	}
 	return meaning{sense: senseText}
+}
+
+// elementOf is the column that an array's elements would have.
+func elementOf(c schema.Column) schema.Column {
+	elem, ok := strings.CutSuffix(c.Type.Native, "[]")
+	if !ok {
+		return schema.Column{Name: c.Name, Type: schema.Type{Kind: schema.Other}}
+	}
+	return schema.Column{Name: c.Name, Type: PostgresType(elem)}
 }
 
 // meaningOfType is what a schemaless value of a source's column is.

@@ -2,8 +2,9 @@ package sqlgen
 
 import (
 	"encoding/binary"
-	"replicator/schema"
 	"strings"
+
+	"replicator/schema"
 )
 
 // Rows of a table without a key are found by all of their values. Equal rows are one image with a number of copies:

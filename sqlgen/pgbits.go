@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"math/bits"
+
 	"replicator/debezium"
 	"replicator/schema"
 )

@@ -3,8 +3,9 @@ package sqlgen
 import (
 	"fmt"
 	"math"
-	"replicator/debezium"
 	"strconv"
+
+	"replicator/debezium"
 )
 
 // appendDate writes a date as ISO text.

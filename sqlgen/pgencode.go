@@ -1,13 +1,16 @@
 package sqlgen
 
 import (
+	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"math"
-	"replicator/debezium"
-	"replicator/schema"
 	"strconv"
 	"strings"
+
+	"replicator/debezium"
+	"replicator/schema"
 )
 
 // Encoder implements Dialect. The value is PostgreSQL's binary form of the column's type where the type is built in,
@@ -70,7 +73,8 @@ func (e *pgEncoder) encoder() Encoder {
 	return e.text()
 }
 
-// boolean takes booleans, and 0 and 1 of any type that a connector may have made of one.
+// boolean takes booleans, and the integers that a connector may have made of one: MySQL's TINYINT(1) is true where it is
+// not 0.
 func (e *pgEncoder) boolean() Encoder {
 	switch e.m.sense {
 	case senseBits:
@@ -89,10 +93,10 @@ func (e *pgEncoder) boolean() Encoder {
 		if v.Kind != debezium.BoolValue && v.Kind != debezium.IntValue {
 			return dst, wrongKind()
 		}
-		if v.Num != 0 && v.Num != 1 {
-			return dst, outOfRange("the number is neither 0 nor 1, and the column is a boolean")
+		if v.Num != 0 {
+			return append(dst, 1), nil
 		}
-		return append(dst, byte(v.Num)), nil
+		return append(dst, 0), nil
 	}
 }
 
@@ -266,8 +270,8 @@ func canonicalFloat(dst, value []byte) []byte {
 	return append(dst, value...)
 }
 
-// bytea takes bytes, and text that encodes them in base64. A text that is not base64 is refused and not stored as it
-// is: it is bytes in another mode of the connector, or not bytes.
+// bytea takes bytes, and text that encodes them as the options say. Another text is refused and not stored as it is: it
+// is bytes in another mode of the connector, or not bytes.
 func (e *pgEncoder) bytea() Encoder {
 	switch e.m.sense {
 	case senseBytes, senseAny, senseUUID:
@@ -276,9 +280,43 @@ func (e *pgEncoder) bytea() Encoder {
 	default:
 		return nil
 	}
-	return appendBytes
+	return e.appendBytes
 }
 
+// appendBytes appends the bytes of a value of the field.
+func (e *pgEncoder) appendBytes(dst []byte, v *debezium.Value) ([]byte, error) {
+	if v.Kind == debezium.StringValue && e.field.Type != debezium.Bytes {
+		return appendBinary(dst, v.Text, e.options.Binary)
+	}
+	return appendBytes(dst, v)
+}
+
+// appendBinary appends the bytes that s stands for in a mode of the connector's option binary.handling.mode.
+func appendBinary(dst []byte, s, mode string) ([]byte, error) {
+	from := len(dst)
+	var err error
+	switch mode {
+	case "hex":
+		dst, err = hex.AppendDecode(dst, []byte(s))
+	case "base64-url-safe":
+		dst, err = base64.URLEncoding.Strict().AppendDecode(dst, []byte(s))
+		if err == nil && base64.URLEncoding.EncodedLen(len(dst)-from) != len(s) { // line breaks are passed over
+			err = base64.CorruptInputError(0)
+		}
+	default:
+		var ok bool
+		if dst, ok = fromBase64(dst, s); ok {
+			return dst, nil
+		}
+		mode, err = "base64", base64.CorruptInputError(0)
+	}
+	if err != nil {
+		return dst[:from], invalid("the text is not bytes in %s, as source.binary says; set it to the connector's binary.handling.mode", mode)
+	}
+	return dst, nil
+}
+
+// appendBytes appends the bytes of a value that a schema says is bytes, or that has them as they are.
 func appendBytes(dst []byte, v *debezium.Value) ([]byte, error) {
 	switch v.Kind {
 	case debezium.BytesValue:
@@ -286,7 +324,7 @@ func appendBytes(dst []byte, v *debezium.Value) ([]byte, error) {
 	case debezium.StringValue:
 		out, ok := fromBase64(dst, v.Text)
 		if !ok {
-			return dst, invalid("the text is not base64, which bytes are sent in; set the connector's binary.handling.mode=bytes or base64")
+			return dst, invalid("the text is not base64, which bytes are sent in")
 		}
 		return out, nil
 	}
@@ -370,7 +408,7 @@ func (e *pgEncoder) uuid() Encoder {
 	case senseBytes:
 		return func(dst []byte, v *debezium.Value) ([]byte, error) {
 			from := len(dst)
-			dst, err := appendBytes(dst, v)
+			dst, err := e.appendBytes(dst, v)
 			if err == nil && len(dst)-from != 16 {
 				err = invalid("a UUID has 16 bytes, and the value %d", len(dst)-from)
 			}

@@ -2,11 +2,12 @@ package sqlgen
 
 import (
 	"errors"
-	"replicator/debezium"
-	"replicator/schema"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"replicator/debezium"
+	"replicator/schema"
 )
 
 // jsonbVersion is the first byte of jsonb's binary form; the text follows it (jsonb_recv in jsonb.c).

@@ -4,10 +4,11 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"replicator/schema"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"replicator/schema"
 )
 
 // keyText decodes an encoded key for people, as in "id=5" or "a=1, b=x".

@@ -2,9 +2,10 @@ package sqlgen
 
 import (
 	"fmt"
-	"replicator/schema"
 	"strconv"
 	"strings"
+
+	"replicator/schema"
 )
 
 // column names an unnested column by its number, from 0.

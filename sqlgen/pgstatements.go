@@ -20,7 +20,8 @@ func (p Postgres) Statements(t *Target, c Changes) []Statement {
 	}
 	w.deletes(c.Deletes)
 	w.moves(c.Moves)
-	w.updates(c.Updates)
+	w.updates(c.Updates, true)
+	w.updates(c.Marks, false)
 	w.upserts(c.Upserts)
 	return w.out
 }
@@ -148,8 +149,8 @@ func (w *pgWriter) keyEquals(table, prefix string, at func(i int) int) string {
 	return strings.Join(parts, " AND ")
 }
 
-// updates changes rows that must exist, for they have values that the source did not send.
-func (w *pgWriter) updates(rows []Row) {
+// updates changes rows that exist. They must if they have values that the source did not send.
+func (w *pgWriter) updates(rows []Row, must bool) {
 	for _, g := range grouped(len(rows), func(i int) []byte { return rows[i].Data }, isSent) {
 		set := w.assignments(g, "d.c")
 		if set == "" {
@@ -158,7 +159,7 @@ func (w *pgWriter) updates(rows []Row) {
 		layout := newRows(w.t, g.columns, len(w.t.Columns))
 		s := w.rowsOf(UpdateRows, "UPDATE "+w.name+" AS t SET "+set+" FROM "+unnest(layout.wires, 1, "d", "c")+
 			" WHERE "+w.keyEquals("t", "d.c", w.keyIn(g)), rows, g)
-		s.want = true
+		s.want = must
 		w.add(s, len(g.rows))
 	}
 }

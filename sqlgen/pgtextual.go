@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"replicator/debezium"
-	"replicator/schema"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"replicator/debezium"
+	"replicator/schema"
 )
 
 // appender appends a value as text.
@@ -95,6 +96,9 @@ func (e *pgEncoder) appender(m *meaning) appender {
 		}
 		return e.appendString
 	case senseText, senseUUID, senseInstant:
+		if e.column.Type.Native == "money" {
+			return appendNumber
+		}
 		return e.appendString
 	case senseEnum:
 		return e.appendLabel
@@ -104,7 +108,7 @@ func (e *pgEncoder) appender(m *meaning) appender {
 		if e.plain() {
 			return nil
 		}
-		return appendHexBytes
+		return e.appendHexBytes
 	case senseDate:
 		return e.appendDate(m)
 	case senseDatetime:
@@ -163,6 +167,7 @@ func appendNumber(dst []byte, v *debezium.Value) ([]byte, error) {
 		if isNumber(v.Text) {
 			return append(dst, v.Text...), nil
 		}
+		return dst, invalid("the text is not a number")
 	}
 	return dst, wrongKind()
 }
@@ -249,8 +254,8 @@ func (e *pgEncoder) appendBitText(dst []byte, v *debezium.Value) ([]byte, error)
 }
 
 // appendHexBytes writes bytes as PostgreSQL's bytea in text.
-func appendHexBytes(dst []byte, v *debezium.Value) ([]byte, error) {
-	b, err := appendBytes(nil, v)
+func (e *pgEncoder) appendHexBytes(dst []byte, v *debezium.Value) ([]byte, error) {
+	b, err := e.appendBytes(nil, v)
 	if err != nil {
 		return dst, err
 	}
@@ -281,7 +286,11 @@ func (e *pgEncoder) array(m *meaning) appender {
 	if e.column.Type.Kind == schema.JSON || e.column.Type.Kind == schema.JSONB || e.plain() {
 		return e.appendJSONText
 	}
-	item := e.appender(m.items)
+	elem := &pgEncoder{field: m.item, m: *m.items, table: e.table, column: elementOf(e.column), options: e.options}
+	if elem.m.sense == senseAny {
+		elem.m = meaningOfTarget(elem.column.Type)
+	}
+	item := elem.appender(&elem.m)
 	if item == nil {
 		return nil
 	}

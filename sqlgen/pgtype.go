@@ -3,10 +3,11 @@ package sqlgen
 import (
 	"fmt"
 	"hash/fnv"
-	"replicator/schema"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"replicator/schema"
 )
 
 // pgWire is how the values of a column travel: as a binary array of elem, or, where the type is none of the built-in
@@ -51,6 +52,9 @@ func wireOf(t schema.Type) pgWire {
 	}
 	w := pgText
 	w.cast, w.noEqual = t.Native, true
+	if t.Native == "money" {
+		w.cast = "numeric::money" // what money makes of a text depends on lc_monetary
+	}
 	return w
 }
 
@@ -209,6 +213,15 @@ func pgNative(t schema.Type, o Options) (string, error) {
 			return "json", nil
 		}
 		return "jsonb", nil
+	case schema.Array:
+		if t.Elem != nil {
+			elem, err := pgNative(*t.Elem, o)
+			return elem + "[]", err
+		}
+	case schema.Text:
+		if pgTextTypes[t.Native] {
+			return t.Native, nil
+		}
 	}
 	if native, ok := pgPlain[t.Kind]; ok {
 		return native, nil
@@ -226,6 +239,13 @@ var pgPlain = map[schema.Kind]string{
 	schema.Float32: "real", schema.Float64: "double precision", schema.Year: "smallint", schema.Date: "date",
 	schema.Text: "text", schema.Bytes: "bytea", schema.Enum: "text", schema.Set: "text",
 	schema.Geometry: "bytea", schema.Vector: "real[]", schema.UUID: "uuid",
+}
+
+// pgTextTypes are PostgreSQL's own types whose values a source sends as text. An extension's type is not among them,
+// for the target may lack the extension.
+var pgTextTypes = map[string]bool{
+	"inet": true, "cidr": true, "macaddr": true, "macaddr8": true, "int4range": true, "int8range": true, "numrange": true,
+	"tsrange": true, "tstzrange": true, "daterange": true, "tsvector": true,
 }
 
 // pgMaxVarchar is PostgreSQL's bound of character varying(n).

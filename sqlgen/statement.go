@@ -2,6 +2,7 @@ package sqlgen
 
 import (
 	"fmt"
+
 	"replicator/debezium"
 	"replicator/schema"
 )
@@ -70,6 +71,7 @@ const (
 	NameTooLong      Class = "identifier_too_long"
 	UnsupportedType  Class = "unsupported_type"  // no lossless way from the event's type to the column's
 	UnavailableValue Class = "unavailable_value" // the source did not send it, and the target has no row that holds it
+	TruncateRefused  Class = "truncate_refused"  // the source's table was truncated, and the rule for it is to stop
 	MissingRow       Class = "missing_row"       // an update or delete found no row in a table without a key
 )
 
@@ -87,7 +89,10 @@ func (e *RowError) Error() string {
 	if e.Column != "" {
 		s += ", column " + e.Column
 	}
-	return fmt.Sprintf("%s, %v: %v", s, e.Origin, e.Err)
+	if e.Origin.Partition.Topic != "" { // else the whole transaction, or a table
+		s += ", " + e.Origin.String()
+	}
+	return fmt.Sprintf("%s: %v", s, e.Err)
 }
 
 func (e *RowError) Unwrap() error { return e.Err }

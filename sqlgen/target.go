@@ -3,10 +3,11 @@ package sqlgen
 import (
 	"errors"
 	"fmt"
-	"replicator/debezium"
-	"replicator/schema"
 	"slices"
 	"strings"
+
+	"replicator/debezium"
+	"replicator/schema"
 )
 
 // Target is a table of the target database, ready to be written. It belongs to one goroutine.
@@ -19,12 +20,13 @@ type Target struct {
 	config    TargetConfig
 	canonical []func(dst, value []byte) []byte // by column; nil: the encoded bytes are canonical
 	plans     map[*debezium.Shape]*plan
+	soft      *softDelete // nil: deletes are not soft
 }
 
 // TargetConfig is what a Target is made from, apart from the catalog's table.
 type TargetConfig struct {
 	Witness *schema.Table // the source's table as a schema-change record told it; nil: not known
-	Key     []string      // the key to match rows by; empty: the table's primary key
+	Rules   Rules
 	Options Options
 }
 
@@ -54,8 +56,14 @@ func NewTarget(d Dialect, t schema.Table, c TargetConfig) (*Target, error) {
 		out.canonical = append(out.canonical, f)
 	}
 	key := t.PrimaryKey
-	if len(c.Key) > 0 {
-		key = c.Key
+	if len(c.Rules.Key) > 0 {
+		key = make([]string, len(c.Rules.Key))
+		for i, name := range c.Rules.Key {
+			var ok bool
+			if key[i], ok = c.Rules.named(name); !ok {
+				return nil, out.refuse(KeyMismatch, name, errKeyExcluded)
+			}
+		}
 	}
 	for _, name := range key {
 		i, err := out.column(name)
@@ -74,6 +82,19 @@ func NewTarget(d Dialect, t schema.Table, c TargetConfig) (*Target, error) {
 		// Rows without a key are compared whole, and where only the target knows the type, by their text.
 		if len(out.Key) == 0 && c.Type.Kind == schema.Other {
 			out.canonical[i] = nil
+		}
+	}
+	for _, name := range c.Rules.Exclude {
+		if i, err := out.column(name); err == nil && slices.Contains(out.Key, i) && !renamedTo(c.Rules.Rename, out.Columns[i].Name) {
+			return nil, out.refuse(KeyMismatch, name, errKeyExcluded)
+		}
+	}
+	if c.Rules.Delete == DeleteSoft {
+		if err := out.soften(); err != nil {
+			return nil, err
+		}
+		if slices.Contains(out.Key, out.soft.column) {
+			return nil, out.refuse(KeyMismatch, c.Rules.Soft, errors.New("soft_delete_column is a part of the key that rows are matched by"))
 		}
 	}
 	return out, nil
@@ -128,15 +149,25 @@ func (t *Target) plan(s *debezium.Shape) (*plan, *RowError) {
 		if err != nil {
 			return nil, err
 		}
-		c, err := t.column(source)
-		if err != nil && err.Class == MissingColumn && source != f.Name {
+		name, ok := t.config.Rules.named(source)
+		if !ok {
+			continue
+		}
+		c, err := t.column(name)
+		if err != nil && err.Class == MissingColumn && name != f.Name && name == source {
 			c, err = t.column(f.Name) // a target that was made by the events
+		}
+		if err != nil && err.Class == MissingColumn && f.Meta {
+			continue
 		}
 		if err != nil {
 			return nil, err
 		}
 		if c < 0 {
 			continue // the target computes it
+		}
+		if t.soft != nil && c == t.soft.column {
+			return nil, t.refuse(AmbiguousColumn, name, errSoftSent)
 		}
 		if was := p.field[c]; was >= 0 {
 			return nil, t.refuse(AmbiguousColumn, t.Columns[c].Name, fmt.Errorf("the fields %q and %q of the event are both meant for it", s.Fields[was].Name, f.Name))
@@ -208,6 +239,10 @@ func (t *Target) encode(dst []byte, r debezium.Row) ([]byte, *RowError) {
 		return dst, err
 	}
 	for c, f := range p.field {
+		if t.soft != nil && c == t.soft.column {
+			dst = append(dst, t.soft.live...)
+			continue
+		}
 		if f < 0 || f >= len(r.Values) {
 			dst = appendLength(dst, UnsentLength)
 			continue
@@ -265,6 +300,12 @@ func (t *Target) encodeKey(dst []byte, r debezium.Row) (out []byte, ok bool, err
 		dst = t.canonicalize(dst, mark, c)
 	}
 	return dst, true, nil
+}
+
+// finds says whether key alone finds a row of the table.
+func (t *Target) finds(key debezium.Row) bool {
+	_, ok, err := t.encodeKey(nil, key)
+	return ok && err == nil && len(t.Key) > 0
 }
 
 // canonicalize replaces the value of column c that begins at mark, the last of dst, by its canonical form.

@@ -2,10 +2,11 @@ package sqlgen
 
 import (
 	"errors"
-	"replicator/debezium"
-	"replicator/schema"
 	"strings"
 	"testing"
+
+	"replicator/debezium"
+	"replicator/schema"
 )
 
 func textColumns(names ...string) schema.Table {

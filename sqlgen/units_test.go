@@ -1,9 +1,10 @@
 package sqlgen
 
 import (
+	"testing"
+
 	"replicator/debezium"
 	"replicator/schema"
-	"testing"
 )
 
 // unitStep is a schemaless value of a TIME or DATETIME column, and what is stored: microseconds from midnight or from

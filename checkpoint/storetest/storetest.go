@@ -61,6 +61,11 @@ func full(epoch, id int64) checkpoint.Checkpoint {
 			{Pipeline: pipeline, Epoch: epoch, Checkpoint: id, Worker: 0},
 			{Pipeline: pipeline, Epoch: epoch, Checkpoint: id, Worker: 1},
 		},
+		Seen: []checkpoint.Seen{{
+			Source: "shop", Database: "shop", Table: `odd "table"' \ ä 😀`, Topic: "shop.shop.orders", Partition: 1,
+			LogPosition: debezium.LogPosition{Log: "binlog", At: [4]uint64{1, math.MaxUint64}},
+			Digests:     []uint64{math.MaxUint64}, Count: 1, Cursor: 1,
+		}},
 	}
 }
 

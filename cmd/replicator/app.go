@@ -22,8 +22,11 @@ const (
 	exitPreflight = 3 // check found an error
 )
 
-// version is set by the linker.
-var version = "dev"
+// version and commit are set by the linker. Without it the commit is what the go command noted.
+var (
+	version = "dev"
+	commit  = ""
+)
 
 // codedError is an error that says how the program ends.
 type codedError struct {
@@ -88,7 +91,7 @@ func (a *app) root() *cobra.Command {
 		PersistentPreRun: func(*cobra.Command, []string) { a.started = true },
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(a.runCommand(), a.checkCommand(), a.demoCommand(), a.checkpointsCommand(), a.transactionsCommand(), a.versionCommand())
+	root.AddCommand(a.runCommand(), a.checkCommand(), a.demoCommand(), a.checkpointsCommand(), a.transactionsCommand(), a.migrateCommand(), a.versionCommand())
 	return root
 }
 
@@ -161,24 +164,18 @@ type versionInfo struct {
 	Go      string `json:"go"`
 }
 
-// readVersion returns what the linker and the build left in the binary.
+// readVersion returns what the linker and the go command left in the binary.
 func readVersion() versionInfo {
-	v := versionInfo{Version: version, Commit: "unknown", Go: runtime.Version()}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return v
-	}
-	modified := false
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			v.Commit = s.Value
-		case "vcs.modified":
-			modified = s.Value == "true"
+	v := versionInfo{Version: version, Commit: commit, Go: runtime.Version()}
+	if info, ok := debug.ReadBuildInfo(); ok && v.Commit == "" {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				v.Commit = s.Value
+			}
 		}
 	}
-	if modified {
-		v.Commit += "+changes"
+	if v.Commit == "" {
+		v.Commit = "unknown"
 	}
 	return v
 }

@@ -74,7 +74,10 @@ func caseDatabase(t *testing.T, name string) string {
 // checkpoint after every event.
 func TestCases(t *testing.T) {
 	t.Parallel()
-	for _, number := range []string{"01", "02", "03", "04", "07", "09", "10", "11", "14", "22", "25", "28", "30", "31", "35", "40"} {
+	for _, number := range []string{
+		"01", "02", "03", "04", "06", "07", "09", "10", "11", "14", "16", "17", "18", "20", "22", "23",
+		"25", "26", "27", "28", "30", "31", "33", "35", "40",
+	} {
 		for _, rows := range []string{"100000", "1"} {
 			t.Run(number+"/rows="+rows, func(t *testing.T) {
 				t.Parallel()

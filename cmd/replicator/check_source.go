@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,7 +22,7 @@ type knownTable struct {
 	source string // database.table
 	shape  schema.Table
 	target schema.Name // as the template says, before names are shortened
-	key    []string    // of the rule
+	rows   sqlgen.Rules
 }
 
 // checkSource looks at brokers and topics, and returns the tables that the schema-change topic describes.
@@ -137,7 +138,7 @@ func describedTables(ctx context.Context, c *config, topic string, records []deb
 			continue
 		}
 		for _, change := range events[i].Change.Tables {
-			name := join(join(change.Database, change.Schema), change.Table)
+			name := dotted(change.Database, change.Schema, change.Table)
 			if change.Shape == nil {
 				delete(known, name)
 				continue
@@ -145,10 +146,14 @@ func describedTables(ctx context.Context, c *config, topic string, records []deb
 			t := knownTable{source: name, shape: *change.Shape, target: fillTemplate(c.Target.Table, topic, change)}
 			skip := false
 			for _, r := range c.Tables {
-				if r.Match.MatchString(name) {
-					skip, t.key = r.Skip, r.Key
-					break
+				if !r.Match.MatchString(name) {
+					continue
 				}
+				skip, t.rows = r.Skip, r.Rows
+				if r.Target != "" {
+					t.target = fillTemplate(r.Target, topic, change)
+				}
+				break
 			}
 			if !skip {
 				known[name] = t
@@ -165,7 +170,7 @@ func describedTables(ctx context.Context, c *config, topic string, records []deb
 
 // fillTemplate returns where a table goes. {topic} is the name that Debezium gives to the table's topic by default.
 func fillTemplate(template, prefix string, t debezium.TableChange) schema.Name {
-	topic := join(join(join(prefix, t.Database), t.Schema), t.Table)
+	topic := dotted(prefix, t.Database, t.Schema, t.Table)
 	fill := strings.NewReplacer("{topic}", topic, "{database}", t.Database, "{schema}", t.Schema, "{table}", t.Table)
 	n := schema.ParseName(template) // before filling: a dot in a table's name separates nothing
 	return schema.Name{Schema: fill.Replace(n.Schema), Table: fill.Replace(n.Table)}
@@ -177,7 +182,13 @@ func checkTables(c *config, tables []knownTable, f *findings) {
 	var keyless []string
 	goes := map[schema.Name]string{}
 	for _, t := range tables {
-		if len(t.shape.PrimaryKey) == 0 && len(t.key) == 0 {
+		arranged, err := t.rows.Arrange(t.shape)
+		if err != nil {
+			f.fail("rules", "correct the table's rule", "table %s: %v", t.source, err)
+			continue
+		}
+		t.shape = arranged
+		if len(t.shape.PrimaryKey) == 0 {
 			keyless = append(keyless, t.source)
 		}
 		if short := dialect.ShortName(t.target.Table); short != t.target.Table {
@@ -194,10 +205,24 @@ func checkTables(c *config, tables []knownTable, f *findings) {
 		}
 		goes[as] = t.source
 		if _, err := dialect.TargetTable(t.shape, as, c.Schema.Types); err != nil && c.Schema.Create {
-			f.fail("types", "create the table in the target by hand, with a type that holds the values", "table %s: %v", t.source, err)
+			f.fail("types", "create the table in the target by hand, with a type that holds the values", "table %s: %s", t.source, typeReason(err))
 		}
 	}
 	if len(keyless) > 0 {
 		f.warn("keys", "give them a key (tables: key) if some columns are unique", "%d tables have no primary key, and changes look for an equal row: %s", len(keyless), few(keyless, 10))
 	}
+}
+
+// typeReason leaves out of a row's error what only a record has.
+func typeReason(err error) string {
+	var row *sqlgen.RowError
+	if !errors.As(err, &row) {
+		return err.Error()
+	}
+	return fmt.Sprintf("column %s: %v", row.Column, row.Err)
+}
+
+// dotted joins the names that there are.
+func dotted(names ...string) string {
+	return strings.Join(slices.DeleteFunc(names, func(s string) bool { return s == "" }), ".")
 }

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"replicator/checkpoint"
-	"replicator/cmd/replicator/preflight"
 	"replicator/schema"
 	"replicator/txnsink/postgres"
+	"replicator/txnsink/postgres/preflight"
 )
 
 const (

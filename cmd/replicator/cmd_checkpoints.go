@@ -103,7 +103,7 @@ func factsOf(c checkpoint.Checkpoint) checkpointFacts {
 func (a *app) listCheckpoints(ctx context.Context, c *config, s checkpoint.Store) error {
 	list, err := s.List(ctx, c.Pipeline)
 	if err != nil {
-		return fmt.Errorf("list checkpoints: %w", err)
+		return err
 	}
 	if a.json {
 		facts := make([]checkpointFacts, len(list))
@@ -122,7 +122,7 @@ func (a *app) listCheckpoints(ctx context.Context, c *config, s checkpoint.Store
 func (a *app) showCheckpoint(ctx context.Context, c *config, s checkpoint.Store, id int64) error {
 	cp, err := s.Load(ctx, c.Pipeline, id)
 	if err != nil {
-		return fmt.Errorf("checkpoint %d: %w; see replicator checkpoints list", id, err)
+		return fmt.Errorf("%w; see replicator checkpoints list", err)
 	}
 	f := factsOf(cp)
 	if a.json {

@@ -49,7 +49,7 @@ func (a *app) listTransactions(ctx context.Context, c *config, s checkpoint.Stor
 	}
 	list, err := s.List(ctx, c.Pipeline)
 	if err != nil {
-		return fmt.Errorf("list checkpoints: %w", err)
+		return err
 	}
 	facts := decisions(pending, list)
 	if a.json {

@@ -32,8 +32,10 @@ type sourceConfig struct {
 	Topics        []string // regular expressions, not yet anchored
 	SchemaChanges string
 	Transactions  string
+	Deduplicate   bool
 	Start         string // earliest, latest or an RFC 3339 time
 	Format        string
+	Binary        string
 	TimePrecision string
 	Registry      registry.Config // its URL is empty if there is none
 }
@@ -44,9 +46,10 @@ type targetConfig struct {
 }
 
 type tableRule struct {
-	Match *regexp.Regexp // anchored
-	Skip  bool
-	Key   []string
+	Match  *regexp.Regexp // anchored
+	Skip   bool
+	Target string // a template; empty: target.table
+	Rows   sqlgen.Rules
 }
 
 type checkpointConfig struct {
@@ -77,7 +80,10 @@ const documentedListen = "127.0.0.1:8088"
 // defaults returns the configuration of a file that sets only what it must.
 func defaults() config {
 	return config{
-		Source:   sourceConfig{Start: "earliest", Format: "auto", TimePrecision: "auto", Registry: registry.Config{IDs: registry.AutoIDs}},
+		Source: sourceConfig{
+			Deduplicate: true, Start: "earliest", Format: "auto", Binary: "base64", TimePrecision: "auto",
+			Registry: registry.Config{IDs: registry.AutoIDs},
+		},
 		Target:   targetConfig{Table: "{table}"},
 		Delivery: checkpoint.TwoPhase,
 		Checkpoint: checkpointConfig{

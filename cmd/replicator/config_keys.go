@@ -3,9 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +16,7 @@ import (
 
 	"replicator/checkpoint"
 	"replicator/debezium/registry"
+	"replicator/sqlgen"
 )
 
 // configKeys is every key of the configuration file, in the order of config.example.yaml, and where its value goes.
@@ -76,9 +79,10 @@ func sourceKeys(c *sourceConfig) section {
 		{name: "topics", value: list{&c.Topics, 1, expression}, required: `the topics of the tables, as in ['shop\.shop\..*']`},
 		{name: "schema_changes", value: word(&c.SchemaChanges)},
 		{name: "transactions", value: word(&c.Transactions)},
-		{name: "deduplicate", value: later("reading a stream without dropping what Debezium sent twice", "true")},
+		{name: "deduplicate", value: boolean(&c.Deduplicate)},
 		{name: "start", value: word(&c.Start, startPolicy)},
 		{name: "format", value: oneOf(&c.Format, []string{"auto", "json", "avro"}, "protobuf")},
+		{name: "binary", value: oneOf(&c.Binary, []string{"base64", "base64-url-safe", "hex"})},
 		{name: "time_precision", value: oneOf(&c.TimePrecision, []string{"auto", "adaptive", "connect"})},
 		{name: "tls", value: off{"Kafka over TLS", tlsKeys}},
 		{name: "sasl", value: off{"logging in to Kafka", []string{"mechanism", "username", "password"}}},
@@ -113,15 +117,15 @@ func ruleKeys(r *tableRule) section {
 			return nil
 		})},
 		{name: "skip", value: boolean(&r.Skip)},
-		{name: "target", value: later("a target table by rule; target.table names them all", "")},
-		{name: "key", value: list{&r.Key, 0, columnName}},
+		{name: "target", value: word(&r.Target, tableTemplate)},
+		{name: "key", value: list{&r.Rows.Key, 0, columnName}},
 		{name: "columns", value: section{
-			{name: "exclude", value: none{"leaving columns out"}},
-			{name: "rename", value: none{"renaming columns"}},
+			{name: "exclude", value: list{&r.Rows.Exclude, 0, columnName}},
+			{name: "rename", value: mapping{&r.Rows.Rename, columnName}},
 		}},
-		{name: "delete", value: later("other treatment of deletes", "apply")},
-		{name: "soft_delete_column", value: later("soft deletes", "")},
-		{name: "truncate", value: later("other treatment of TRUNCATE", "apply")},
+		{name: "delete", value: oneOf(&r.Rows.Delete, []sqlgen.DeleteRule{sqlgen.DeleteApply, sqlgen.DeleteIgnore, sqlgen.DeleteSoft})},
+		{name: "soft_delete_column", value: word(&r.Rows.Soft)},
+		{name: "truncate", value: oneOf(&r.Rows.Truncate, []sqlgen.TruncateRule{sqlgen.TruncateApply, sqlgen.TruncateIgnore, sqlgen.TruncateStop})},
 	}
 }
 
@@ -142,17 +146,46 @@ func (r rules) set(d *document, n *yaml.Node, path string) {
 		if e.Kind == yaml.MappingNode && member(e, "match") == nil {
 			d.fail(e, at, "has no match, the regular expression of the tables that it is for")
 		}
+		for _, p := range contradictions(&rule.Rows) {
+			d.fail(e, join(at, p.key), "%s", p.what)
+		}
 		*r.p = append(*r.p, rule)
 	}
 }
 
-// none is a list or mapping that this version knows and does not serve: it must be empty.
-type none struct{ what string }
+// contradiction is what two keys of one rule cannot both say.
+type contradiction struct{ key, what string }
 
-func (v none) set(d *document, n *yaml.Node, path string) {
-	if n = resolve(n); !isNull(n) && (n.Kind == yaml.ScalarNode || len(n.Content) > 0) {
-		d.fail(n, path, "is not yet served by this version (%s); leave the key out", v.what)
+func contradictions(r *sqlgen.Rules) []contradiction {
+	var out []contradiction
+	add := func(key, format string, args ...any) {
+		out = append(out, contradiction{key, fmt.Sprintf(format, args...)})
 	}
+	for _, c := range r.Exclude {
+		if slices.Contains(r.Key, c) {
+			add("columns.exclude", "leaves out %q, which key matches rows by", c)
+		}
+		if _, renamed := r.Rename[c]; renamed {
+			add("columns.exclude", "leaves out %q, which rename renames", c)
+		}
+	}
+	taken := map[string]string{}
+	for _, from := range slices.Sorted(maps.Keys(r.Rename)) {
+		to := r.Rename[from]
+		if other, twice := taken[to]; twice {
+			add("columns.rename", "calls both %q and %q %q", other, from, to)
+		}
+		taken[to] = from
+	}
+	switch {
+	case r.Delete == sqlgen.DeleteSoft && r.Soft == "":
+		add("delete", "soft needs soft_delete_column, the target's column that is set: a boolean, or a timestamp of the delete")
+	case r.Delete != sqlgen.DeleteSoft && r.Soft != "":
+		add("soft_delete_column", "has no effect without delete: soft")
+	case r.Soft != "" && taken[r.Soft] != "":
+		add("soft_delete_column", "is what columns.rename calls %q", taken[r.Soft])
+	}
+	return out
 }
 
 // pipelineNames are safe as a folder's name and within a transaction's name, where ':' separates and MySQL has room

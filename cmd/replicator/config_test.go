@@ -42,7 +42,7 @@ func TestConfigErrorsNameLineKeyAndRemedy(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"pipline: x", "c.yaml:7: pipline: there is no such key; did you mean pipeline?"},
 		{"brokers: [a:1]", "c.yaml:7: brokers: there is no such key; did you mean source.brokers?"},
-		{"log: {levle: info}", "c.yaml:7: log.levle: there is no such key; did you mean log.level?"},
+		{"log: {lvel: info}", "c.yaml:7: log.lvel: there is no such key; did you mean log.level?"},
 		{"checkpoint:\n  rows: 10\n  rwos: 10", "c.yaml:9: checkpoint.rwos: there is no such key; did you mean checkpoint.rows?"},
 		{"pipeline: again", "c.yaml:7: pipeline: is here for the second time, the first was in line 1"},
 		{"<<: {log: {}}", "c.yaml:7: <<: there is no such key; did you mean log?"},
@@ -71,15 +71,20 @@ func TestConfigErrorsNameLineKeyAndRemedy(t *testing.T) {
 		{"tables: {match: a}", "c.yaml:7: tables: must be a list of rules, as in [{match: 'shop\\.audit_.*', skip: true}], not keys with values"},
 		{"tables: [{skip: true}]", "c.yaml:7: tables[0]: has no match, the regular expression of the tables that it is for"},
 		{"tables:\n  - match: a\n  - match: '('", "c.yaml:9: tables[1].match: \"(\" is no regular expression: error parsing regexp: missing closing ): `^(?:()$`"},
-		{"tables: [{match: a, columns: {exclude: [x]}}]", "c.yaml:7: tables[0].columns.exclude: is not yet served by this version (leaving columns out); leave the key out"},
-		{"tables: [{match: a, target: b}]", `c.yaml:7: tables[0].target: "b" is not yet served by this version (a target table by rule; target.table names them all); leave the key out`},
-		{"tables: [{match: a, delete: soft}]", `c.yaml:7: tables[0].delete: "soft" is not yet served by this version (other treatment of deletes); leave the key out, or set it to apply`},
+		{"tables: [{match: a, key: [x], columns: {exclude: [x]}}]", `c.yaml:7: tables[0].columns.exclude: leaves out "x", which key matches rows by`},
+		{"tables: [{match: a, columns: {exclude: [x], rename: {x: y}}}]", `c.yaml:7: tables[0].columns.exclude: leaves out "x", which rename renames`},
+		{"tables: [{match: a, columns: {rename: {x: z, y: z}}}]", `c.yaml:7: tables[0].columns.rename: calls both "x" and "y" "z"`},
+		{"tables: [{match: a, columns: {rename: [x]}}]", `c.yaml:7: tables[0].columns.rename: must be keys with values, as in {a: b}, not a list`},
+		{"tables: [{match: a, columns: {rename: {x: ''}}}]", `c.yaml:7: tables[0].columns.rename.x: "" must be the name of a column`},
+		{"tables: [{match: a, target: a.b.c}]", `c.yaml:7: tables[0].target: "a.b.c" must be TABLE or SCHEMA.TABLE, as in {database}.{table}`},
+		{"tables: [{match: a, delete: soft}]", "c.yaml:7: tables[0].delete: soft needs soft_delete_column, the target's column that is set: a boolean, or a timestamp of the delete"},
+		{"tables: [{match: a, soft_delete_column: x}]", "c.yaml:7: tables[0].soft_delete_column: has no effect without delete: soft"},
+		{"tables: [{match: a, truncate: maybe}]", `c.yaml:7: tables[0].truncate: "maybe" is none of its values; it must be apply, ignore or stop`},
 		{"log: {format: '${NOTHING}'}", "c.yaml:7: ${NOTHING}: the environment has no variable of that name; set it, or write $${NOTHING} for the text itself"},
 		{"log: {format: '${no name}'}", "c.yaml:7: ${no name} is not the name of an environment variable; write $${ for the text ${ itself"},
 		{"log:\n  level: ${LEVEL}", `c.yaml:8: log.level: "${LEVEL}" is none of its values; it must be debug, info, warn or error`},
 		{"log: {format: ${X}}\nworkers: 1", "c.yaml:7: this is no YAML: did not find expected ',' or '}'"},
 		{"- x", "c.yaml:7: this is no YAML: did not find expected key"},
-		{"\tx: 1", "c.yaml:7: this is no YAML: found character that cannot start any token"},
 		{"x: 'y", "c.yaml:7: this is no YAML: found unexpected end of stream"},
 		{"log: [", "c.yaml:7: this is no YAML: did not find expected node content"},
 		{"---\npipeline: other", "c.yaml: more than one YAML document; a pipeline has one file of its own"},
@@ -111,7 +116,7 @@ func TestConfigErrorsOfRequiredKeys(t *testing.T) {
 		{"topics:", "sasl: {mechanism: PLAIN}\n  topics:", "c.yaml:4: source.sasl: is not yet served by this version (logging in to Kafka); leave the key out"},
 		{"topics:", "format: protobuf\n  topics:", `c.yaml:4: source.format: "protobuf" is not yet served by this version; it must be auto, json or avro`},
 		{"topics:", "format: avro\n  topics:", "c.yaml: source.registry.url: is missing: source.format: avro needs the registry that the connector uses"},
-		{"topics:", "deduplicate: false\n  topics:", `c.yaml:4: source.deduplicate: "false" is not yet served by this version (reading a stream without dropping what Debezium sent twice); leave the key out, or set it to true`},
+		{"topics:", "deduplicate: perhaps\n  topics:", `c.yaml:4: source.deduplicate: "perhaps" must be true or false`},
 		{"topics:", "registry: {url: 'u:secret@r'}\n  topics:", "c.yaml:4: source.registry.url: must be http://HOST:PORT or https://HOST:PORT, with a path if the registry has one, as in http://127.0.0.1:8080/apis/ccompat/v7"},
 		{"topics:", "registry: {ids: subject}\n  topics:", `c.yaml:4: source.registry.ids: "subject" is none of its values; it must be auto, global or content`},
 		{"  url: postgres://u:secret@h/db\n", "", "c.yaml: target.url: is missing: the database to write to, as in postgres://user:${PGPASSWORD}@host:5432/db"},
@@ -162,6 +167,7 @@ func TestConfigValues(t *testing.T) {
 tables:
   - {match: 'shop\.audit_.*', skip: true}
   - {match: 'shop\.log', key: [a, b]}
+  - {match: 'shop\.c', target: 'crm.{table}', columns: {exclude: [note], rename: {name: full_name}}, delete: soft, soft_delete_column: gone, truncate: stop}
 delivery: at-least-once
 checkpoint: {interval: 250ms, min_interval: 0s, rows: "${ROWS}", bytes: 64MiB, store: 'file:/var/lib/r', retain: 3}
 schema: {create: false, types: {boolean: boolean, time: time, json: json, nul: strip}}
@@ -175,7 +181,11 @@ log: {level: debug, format: json}
 	want := minimalConfig()
 	want.Tables = []tableRule{
 		{Match: regexp.MustCompile(`^(?:shop\.audit_.*)$`), Skip: true},
-		{Match: regexp.MustCompile(`^(?:shop\.log)$`), Key: []string{"a", "b"}},
+		{Match: regexp.MustCompile(`^(?:shop\.log)$`), Rows: sqlgen.Rules{Key: []string{"a", "b"}}},
+		{Match: regexp.MustCompile(`^(?:shop\.c)$`), Target: "crm.{table}", Rows: sqlgen.Rules{
+			Exclude: []string{"note"}, Rename: map[string]string{"name": "full_name"},
+			Delete: sqlgen.DeleteSoft, Soft: "gone", Truncate: sqlgen.TruncateStop,
+		}},
 	}
 	want.Delivery = checkpoint.AtLeastOnce
 	want.Checkpoint = checkpointConfig{Interval: 250 * time.Millisecond, Rows: 7, Bytes: 64 << 20, Store: "file:/var/lib/r", Retain: 3}

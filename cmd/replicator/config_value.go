@@ -254,9 +254,17 @@ var sizeUnits = []struct {
 	suffix string
 	bytes  int64
 }{
-	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
-	{"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
-	{"B", 1}, {"", 1},
+	{"KiB", 1 << 10},
+	{"MiB", 1 << 20},
+	{"GiB", 1 << 30},
+	{"TiB", 1 << 40},
+	{"kB", 1e3},
+	{"KB", 1e3},
+	{"MB", 1e6},
+	{"GB", 1e9},
+	{"TB", 1e12},
+	{"B", 1},
+	{"", 1},
 }
 
 // size is a number of bytes, of at least 1.
@@ -303,6 +311,34 @@ func (l list) set(d *document, n *yaml.Node, path string) {
 		}).set(d, e, fmt.Sprintf("%s[%d]", path, i))
 	}
 	*l.p = out
+}
+
+// mapping is texts by texts, both of them checked.
+type mapping struct {
+	p     *map[string]string
+	check func(string) error
+}
+
+func (m mapping) set(d *document, n *yaml.Node, path string) {
+	n = resolve(n)
+	if n.Kind != yaml.MappingNode {
+		d.fail(n, path, "must be keys with values, as in {a: b}, not %s", describe(n))
+		return
+	}
+	out := make(map[string]string, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name := n.Content[i].Value
+		if _, again := out[name]; again {
+			d.fail(n.Content[i], join(path, name), "is here for the second time")
+		}
+		scalar(func(s string) error {
+			out[name] = s
+			return m.check(s)
+		}).set(d, n.Content[i+1], join(path, name))
+	}
+	if len(out) > 0 {
+		*m.p = out
+	}
 }
 
 // expression checks a regular expression. It is anchored where it is used.

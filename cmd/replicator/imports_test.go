@@ -23,11 +23,12 @@ var allowedImports = map[string][]string{
 	"checkpoint": {"txnsink", "sqlgen", "debezium", "schema", "golang.org/x/sync/errgroup"},
 
 	// The leaves: a driver is imported by its leaf only.
-	"debezium/kafka":        {"debezium", "github.com/segmentio/kafka-go", "github.com/klauspost/compress"},
-	"debezium/kafka/broker": {"debezium", "github.com/twmb/franz-go"},
-	"debezium/registry":     {"debezium"}, // and net/http
-	"debezium/debeziumtest": {"debezium"},
-	"txnsink/postgres":      {"txnsink", "sqlgen", "schema", "migrations", "github.com/jackc/pgx/v5", "github.com/golang-migrate/migrate/v4"},
+	"debezium/kafka":             {"debezium", "github.com/segmentio/kafka-go", "github.com/klauspost/compress"},
+	"debezium/kafka/broker":      {"debezium", "github.com/twmb/franz-go"},
+	"debezium/registry":          {"debezium"}, // and net/http
+	"debezium/debeziumtest":      {"debezium"},
+	"txnsink/postgres":           {"txnsink", "sqlgen", "schema", "migrations", "github.com/jackc/pgx/v5", "github.com/golang-migrate/migrate/v4"},
+	"txnsink/postgres/preflight": {"github.com/jackc/pgx/v5"}, // asks as a stranger would, without a sink
 	"txnsink/postgres/pgserver": {
 		"github.com/jackc/pgx/v5", // whether the server answers is asked in its protocol
 		"github.com/fergusstrange/embedded-postgres",
@@ -42,10 +43,9 @@ var allowedImports = map[string][]string{
 	// The command, which wires.
 	"cmd/replicator": {
 		"schema", "debezium", "debezium/kafka", "debezium/registry", "sqlgen", "txnsink", "txnsink/postgres",
-		"checkpoint", "checkpoint/file", "checkpoint/postgres", "cmd/replicator/demo", "cmd/replicator/preflight",
+		"checkpoint", "checkpoint/file", "checkpoint/postgres", "cmd/replicator/demo", "txnsink/postgres/preflight",
 		"github.com/spf13/cobra", "go.yaml.in/yaml/v3",
 	},
-	"cmd/replicator/preflight": {"github.com/jackc/pgx/v5"}, // asks as a stranger would, without a sink
 	"cmd/replicator/demo": {
 		"debezium", "debezium/debeziumtest", "debezium/kafka/broker", "txnsink/postgres/pgserver", "testdata/debezium",
 		"github.com/jackc/pgx/v5", // looks at the target with its own eyes

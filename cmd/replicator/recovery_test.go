@@ -61,14 +61,20 @@ func (b *breaker) accept() {
 		}
 		server, err := net.Dial("tcp", b.target)
 		if err != nil || !b.keep(client, server) {
-			err = errors.Join(err, client.Close())
-			if server != nil {
-				err = errors.Join(err, server.Close())
-			}
+			b.refuse(client, server)
 			continue
 		}
 		b.wait.Go(func() { b.pipe(server, client, true) })
 		b.wait.Go(func() { b.pipe(client, server, false) })
+	}
+}
+
+// refuse closes the connections that there are.
+func (b *breaker) refuse(conns ...net.Conn) {
+	for _, c := range conns {
+		if c != nil && c.Close() != nil {
+			return // closed by its other side
+		}
 	}
 }
 

@@ -40,6 +40,16 @@ func (s kafkaSource) Open(ctx context.Context, from debezium.Positions) (checkpo
 	return r, nil
 }
 
+// History reads a topic that is not there yet as empty: the daemon may be started before the connector.
+func (s kafkaSource) History(ctx context.Context, topic string, from int64) ([]debezium.Record, int64, error) {
+	records, next, err := s.Source.History(ctx, topic, from)
+	var ke *kafka.Error
+	if from < 0 && errors.As(err, &ke) && ke.Class == kafka.TopicMissing {
+		return nil, from, nil
+	}
+	return records, next, err
+}
+
 // openSource describes what the pipeline reads. It connects to nothing.
 func openSource(c *config, log *slog.Logger) (*kafka.Source, error) {
 	k := kafka.Config{
@@ -169,6 +179,7 @@ func (e *ends) close() error {
 func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 	altered := &alterations{pipeline: c.Pipeline, log: log, seen: map[alteration]int64{}}
 	options := c.Schema.Types
+	options.Binary = c.Source.Binary
 	options.TimePrecision = c.Source.TimePrecision
 	options.Units = &sqlgen.TimeUnits{}
 	options.Changed = altered.count
@@ -183,10 +194,11 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 			Template: c.Target.Table, Create: c.Schema.Create,
 			SchemaTopic: c.Source.SchemaChanges, SchemaWait: schemaWait, Options: options,
 		},
-		Log: log,
+		Deduplicate: c.Source.Deduplicate,
+		Log:         log,
 	}
 	for _, r := range c.Tables {
-		out.Tables.Rules = append(out.Tables.Rules, checkpoint.Rule{Match: r.Match, Skip: r.Skip, Key: r.Key})
+		out.Tables.Rules = append(out.Tables.Rules, checkpoint.Rule{Match: r.Match, Skip: r.Skip, Target: r.Target, Rows: r.Rows})
 	}
 	return out
 }

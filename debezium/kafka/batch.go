@@ -44,9 +44,12 @@ func (h *header) appendTime() bool                  { return h.attributes&8 != 0
 func (h *header) transactional() bool               { return h.attributes&16 != 0 }
 func (h *header) control() bool                     { return h.attributes&controlBit != 0 }
 func (h *header) producer() int64                   { return int64(binary.BigEndian.Uint64(h.raw[atProducer:])) }
-func (h *header) count() int                        { return int(int32(binary.BigEndian.Uint32(h.raw[atCount:]))) }
-func (h *header) firstTime() int64                  { return int64(binary.BigEndian.Uint64(h.raw[atFirstTime:])) }
-func (h *header) maxTime() int64                    { return int64(binary.BigEndian.Uint64(h.raw[atMaxTime:])) }
+
+func (h *header) count() int { return int(int32(binary.BigEndian.Uint32(h.raw[atCount:]))) }
+
+func (h *header) firstTime() int64 { return int64(binary.BigEndian.Uint64(h.raw[atFirstTime:])) }
+
+func (h *header) maxTime() int64 { return int64(binary.BigEndian.Uint64(h.raw[atMaxTime:])) }
 
 // aborted is an aborted transaction of a fetch response: its producer's records from first on, up to its abort marker.
 type aborted struct{ producer, first int64 }
@@ -83,7 +86,8 @@ func newDecoder(limit int) *decoder { return &decoder{limit: limit, keys: map[st
 // decode reads set, the records of p as a broker sent them for a fetch at position, as read_committed wants them. Records
 // share set's memory. After an error, decoded still holds what the batches before the bad one held, and next is where it begins.
 //
-// The order of the steps for each batch matters: see [debezium.Positions], and KIP-98's "Consumer" for aborted transactions.
+// What is aborted is known for one response only. A transaction is open from its first offset, which may lie in this batch, so
+// aborted entries become active before the batch is looked at, and its producer's abort marker ends it (KIP-98, Consumer).
 func (d *decoder) decode(p debezium.Partition, position int64, set []byte, gone []aborted) (decoded, error) {
 	out := decoded{next: position}
 	gone = slices.Clone(gone)

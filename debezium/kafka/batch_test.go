@@ -142,19 +142,25 @@ var sets = map[string]struct {
 	},
 	"aborted, with an abort of the same producer after a commit": {
 		batches: []batch{
-			{base: 0, last: 1, producer: 7, attributes: transactional, records: some(0, 1)}, marker(2, 7, 1),
-			{base: 3, producer: 7, attributes: transactional, records: some(0)}, {base: 4, producer: 8, attributes: transactional, records: some(0)},
-			{base: 5, records: some(0)}, marker(6, 7, 0),
-			{base: 7, producer: 7, attributes: transactional, records: some(0)}, marker(8, 8, 1), marker(9, 7, 1),
+			{base: 0, last: 1, producer: 7, attributes: transactional, records: some(0, 1)},
+			marker(2, 7, 1),
+			{base: 3, producer: 7, attributes: transactional, records: some(0)},
+			{base: 4, producer: 8, attributes: transactional, records: some(0)},
+			{base: 5, records: some(0)},
+			marker(6, 7, 0),
+			{base: 7, producer: 7, attributes: transactional, records: some(0)},
+			marker(8, 8, 1), marker(9, 7, 1),
 		},
 		aborted: []ended{{7, 3, 6}},
 		want:    []int64{0, 1, 4, 5, 7},
 	},
 	"aborted list out of order, two of one producer": {
 		batches: []batch{
-			{base: 0, producer: 1, attributes: transactional, records: some(0)}, marker(1, 1, 0),
+			{base: 0, producer: 1, attributes: transactional, records: some(0)},
+			marker(1, 1, 0),
 			{base: 2, producer: 2, attributes: transactional, records: some(0)},
-			{base: 3, producer: 1, attributes: transactional, records: some(0)}, marker(4, 1, 0), marker(5, 2, 0),
+			{base: 3, producer: 1, attributes: transactional, records: some(0)},
+			marker(4, 1, 0), marker(5, 2, 0),
 			{base: 6, producer: 2, attributes: transactional, records: some(0)},
 		},
 		aborted: []ended{{1, 3, 4}, {2, 2, 5}, {1, 0, 1}},
@@ -179,7 +185,8 @@ var sets = map[string]struct {
 	},
 	"nulls, empties and headers": {
 		batches: []batch{{base: 0, last: 3, records: []rec{
-			{delta: 0}, {delta: 1, key: []byte{}, value: []byte{}},
+			{delta: 0},
+			{delta: 1, key: []byte{}, value: []byte{}},
 			{delta: 2, headers: []debezium.Header{{Key: "a", Value: nil}, {Key: "", Value: []byte{}}, {Key: "a", Value: []byte("x")}}},
 			{delta: 3, key: []byte("k")},
 		}}},
@@ -417,7 +424,7 @@ func TestBatchThatStaysDamagedStops(t *testing.T) {
 				res.Topics[0].Partitions[0].RecordBatches = raw
 				return res, nil, true
 			})
-			e := wantClass(t, nextError(t, open(t, newSource(t, b, nil), nil)), class)
+			e := classed(t, nextError(t, open(t, newSource(t, b, nil), nil)), class)
 			if e.Partition != p || e.Offset != 0 {
 				t.Errorf("%+v", e)
 			}

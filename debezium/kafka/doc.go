@@ -11,7 +11,9 @@
 //
 //   - Records of aborted Kafka transactions and control records are never delivered, and yet move the position.
 //   - A position is the next offset to fetch. It comes from whole batches, never from the last record seen, so compacted
-//     and empty batches, aborted tails and gaps cannot make it stand still.
+//     and empty batches, aborted tails and gaps between batches cannot make it stand still. (Only a log whose very last
+//     batches are gone altogether, which Kafka's cleaner avoids, has an end that no batch leads to; the position then waits
+//     before it and goes on with the next batch. It is not moved there: an answer without a batch proves nothing.)
 //   - An offset that the log does not hold is a permanent [Error], never a jump.
 //   - A topic that was deleted and created again is not the topic that was read: fetches name topics by id where the broker
 //     can (Fetch version 13, Kafka 3.1), and ids are compared whenever metadata is read.

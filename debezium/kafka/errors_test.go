@@ -8,17 +8,30 @@ import (
 
 	"replicator/debezium"
 	"replicator/debezium/kafka/broker"
-	"replicator/txnsink"
 )
 
-// wantClass checks that err is permanent and of a class.
-func wantClass(t *testing.T, err error, class string) *Error {
+// permanent asks as the pipeline does.
+func permanent(err error) bool {
+	var p interface{ Permanent() bool }
+	return errors.As(err, &p) && p.Permanent()
+}
+
+// classed returns the permanent error of that class that err is, and fails if it is none.
+func classed(t *testing.T, err error, class string) *Error {
 	t.Helper()
 	var e *Error
-	if !errors.As(err, &e) || e.Class != class || !txnsink.Permanent(err) {
+	if !errors.As(err, &e) || e.Class != class || !permanent(err) {
 		t.Fatalf("error %v is no permanent %s", err, class)
 	}
 	return e
+}
+
+// wantClass fails unless err is permanent and of a class.
+func wantClass(t *testing.T, err error, class string) {
+	t.Helper()
+	if e := classed(t, err, class); e == nil {
+		t.FailNow()
+	}
 }
 
 // nextError takes batches until there is an error.
@@ -47,7 +60,7 @@ func TestPositionThatTheLogNoLongerHoldsStops(t *testing.T) {
 		words  string
 	}{{1, "the records from 1 to 2 were removed by retention"}, {6, "the log ends at 5"}} {
 		_, err := s.Open(ctx, debezium.Positions{p: {Offset: tt.offset}})
-		e := wantClass(t, err, OffsetOutOfRange)
+		e := classed(t, err, OffsetOutOfRange)
 		got, want := *e, Error{Class: OffsetOutOfRange, Partition: p, Offset: tt.offset, Start: 3, End: 5, Detail: e.Detail}
 		if got != want || !strings.Contains(err.Error(), tt.words) || !strings.Contains(err.Error(), "run --from") {
 			t.Errorf("from %d: %+v", tt.offset, got)
@@ -73,7 +86,7 @@ func TestRetentionThatOvertakesTheReaderStops(t *testing.T) {
 		t.Fatalf("the first batch ends at %d, not 1", first.Next)
 	}
 	check(t, b.DeleteRecords("t", 0, 15))
-	e := wantClass(t, nextError(t, r), OffsetOutOfRange)
+	e := classed(t, nextError(t, r), OffsetOutOfRange)
 	if e.Start != 15 || e.End != 20 || e.Offset < 1 || e.Offset > 3 {
 		t.Errorf("%+v", e)
 	}
@@ -97,7 +110,7 @@ func TestTruncatedTopicStops(t *testing.T) {
 	_, next := readToEnd(t, r)
 	check(t, b.DeleteTopic("t"))
 	check(t, b.CreateTopic("t", 1, nil))
-	e := wantClass(t, nextError(t, r), OffsetOutOfRange)
+	e := classed(t, nextError(t, r), OffsetOutOfRange)
 	if e.Offset != next[p] || e.End != 0 {
 		t.Errorf("%+v", e)
 	}
@@ -147,7 +160,7 @@ func TestDeletedTopicStops(t *testing.T) {
 	check(t, b.DeleteTopic("t"))
 	wantClass(t, nextError(t, r), TopicDeleted)
 	_, err := s.Open(ctx, debezium.Positions{p: {Offset: next[p]}})
-	e := wantClass(t, err, TopicDeleted)
+	e := classed(t, err, TopicDeleted)
 	if e.Partition != p || e.Offset != next[p] {
 		t.Errorf("%+v", e)
 	}
@@ -163,7 +176,7 @@ func TestUnreachableBrokersAreAnErrorThatMayPass(t *testing.T) {
 	check(t, s.Probe(testContext(t)))
 	b.Close()
 	for _, err := range []error{nextError(t, r), func() error { _, err := s.Open(testContext(t), nil); return err }()} {
-		if err == nil || txnsink.Permanent(err) {
+		if err == nil || permanent(err) {
 			t.Errorf("error %v", err)
 		}
 	}

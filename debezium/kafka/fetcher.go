@@ -158,9 +158,9 @@ func (r *Reader) fetch(ctx context.Context, broker int32, c claim, dec *decoder,
 
 // accept deals with one partition's answer and says whether its position moved.
 func (r *Reader) accept(ctx context.Context, p *part, f fetched, dec *decoder) bool {
-	switch {
-	case f.err == codeNone:
-	case f.err == codeOffsetOutOfRange:
+	switch f.err {
+	case codeNone:
+	case codeOffsetOutOfRange:
 		r.outOfRange(ctx, p)
 		return false
 	default:
@@ -272,8 +272,10 @@ func (r *Reader) explain(ctx context.Context, p *part) error {
 
 // undecodable fetches the batch again, in case it was damaged on the way, or ends reading.
 func (r *Reader) undecodable(p *part, err error) {
-	e := &Error{Class: CorruptBatch, Partition: p.key, Offset: p.next, Err: err,
-		Detail: "the broker's log is damaged here, or this is a limit of the reader; nothing after this offset can be read until the records are removed or a new snapshot is taken"}
+	e := &Error{
+		Class: CorruptBatch, Partition: p.key, Offset: p.next, Err: err,
+		Detail: "the broker's log is damaged here, or this is a limit of the reader; nothing after this offset can be read until the records are removed or a new snapshot is taken",
+	}
 	if errors.Is(err, errMagic) || errors.Is(err, errCompression) {
 		e.Class = UnsupportedFormat
 		e.Detail = "upgrade the topic's message format to version 2 (message.format.version 0.11 or newer) and its compression to one that Kafka defines"

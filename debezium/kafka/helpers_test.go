@@ -141,7 +141,7 @@ func oracle(t *testing.T, b *broker.Broker, p debezium.Partition, from int64) []
 	var out []debezium.Record
 	for {
 		res := rawFetch(ctx, t, c, b, p, from)
-		opts := kgo.ProcessFetchPartitionOpts{KeepControlRecords: false, Offset: from, IsolationLevel: kgo.ReadCommitted(), Topic: p.Topic, Partition: p.ID}
+		opts := kgo.ProcessFetchPartitionOpts{Offset: from, IsolationLevel: kgo.ReadCommitted(), Topic: p.Topic, Partition: p.ID}
 		fp, next := kgo.ProcessFetchPartition(opts, res, kgo.DefaultDecompressor(), nil)
 		check(t, fp.Err)
 		for _, rec := range fp.Records {

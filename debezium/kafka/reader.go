@@ -77,7 +77,7 @@ type Reader struct {
 	err   error         // why reading ended; returned by Next after the queue is empty
 }
 
-// Open begins to read after from. A partition that from does not name is read by Config.Start if from is empty, and from its
+// Open begins to read after from. A partition that from does not name is read by Config.Start if from is nil, and from its
 // beginning otherwise, as is every partition that appears later: it is new. Positions of topics that the source does not
 // match are ignored. ctx bounds Open only; reading ends with Close.
 //
@@ -259,7 +259,7 @@ func (r *Reader) place(ctx context.Context, parts []*part, from debezium.Positio
 		return err
 	}
 	first := starts // of partitions that from does not name
-	if len(from) == 0 {
+	if from == nil {
 		if first, err = r.firstStart(ctx, parts, starts, ends); err != nil {
 			return err
 		}

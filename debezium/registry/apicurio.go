@@ -81,23 +81,23 @@ func (c *Client) either(ctx context.Context, base *url.URL, id int64, topic stri
 		return c.numbered(ctx, base, ids, id)
 	}
 	global, errGlobal := c.numbered(ctx, base, GlobalIDs, id)
-	if errGlobal != nil && !errors.Is(errGlobal, debezium.ErrNoSchema) {
+	noGlobal := errors.Is(errGlobal, debezium.ErrNoSchema)
+	if errGlobal != nil && !noGlobal {
 		return "", errGlobal
 	}
 	content, errContent := c.numbered(ctx, base, ContentIDs, id)
-	if errContent != nil && !errors.Is(errContent, debezium.ErrNoSchema) {
+	noContent := errors.Is(errContent, debezium.ErrNoSchema)
+	if errContent != nil && (!noContent || noGlobal) {
 		return "", errContent
 	}
 	rank := closeness(global, topic) - closeness(content, topic)
 	switch {
-	case errGlobal != nil && errContent != nil:
-		return "", errContent
-	case errGlobal == nil && errContent == nil && global == content:
+	case !noGlobal && !noContent && global == content:
 		return global, nil // that tells nothing about the next one
-	case errGlobal == nil && (errContent != nil || rank > 0):
+	case !noGlobal && (noContent || rank > 0):
 		c.decide(GlobalIDs)
 		return global, nil
-	case errContent == nil && (errGlobal != nil || rank < 0):
+	case !noContent && (noGlobal || rank < 0):
 		c.decide(ContentIDs)
 		return content, nil
 	}

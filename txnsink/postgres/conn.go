@@ -182,5 +182,5 @@ func (s *Sink) explain(ctx context.Context, id txnsink.ID, err error) error {
 	if lookErr != nil || epoch <= id.Epoch {
 		return err // that the server cannot be asked is told by err already
 	}
-	return fmt.Errorf("%w: epoch %d is at work (%v)", txnsink.ErrFenced, epoch, err)
+	return fmt.Errorf("%w: epoch %d is at work (%w)", txnsink.ErrFenced, epoch, err)
 }

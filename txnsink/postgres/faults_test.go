@@ -174,6 +174,20 @@ func TestLostAnswerToPrepareLeavesItToRecovery(t *testing.T) {
 	wantRows(t, url, "1|10")
 }
 
+// TestLostProbeIsTriedAgain: a connection that is lost in the two-phase probe passes, and what it left prepared goes.
+func TestLostProbeIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	url := newDatabase(t)
+	s := open(t, Config{URL: url, Pipeline: "p"})
+	dying(t, s, "PREPARE TRANSACTION").Store(true)
+	if _, err := s.CheckTwoPhase(t.Context()); err == nil || txnsink.Permanent(err) {
+		t.Fatalf("CheckTwoPhase = %v, want an error that passes", err)
+	}
+	if _, err := s.CheckTwoPhase(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestLostAnswerToCommitIsFoundCommitted(t *testing.T) {
 	t.Parallel()
 	for name, inOneStep := range map[string]bool{"COMMIT PREPARED": false, "COMMIT": true} {

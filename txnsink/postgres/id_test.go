@@ -65,3 +65,19 @@ func TestWorkerSessionsTellTheirEpoch(t *testing.T) {
 		}
 	}
 }
+
+// FuzzParseID: whatever is prepared on the server, a name is either one that this program gives, to the letter, or not ours.
+func FuzzParseID(f *testing.F) {
+	for _, name := range []string{"replicator:shop:1:2:0", "replicator:A.b_c-9:0:9223372036854775807:2147483647", "replicator:p:01:2:3", "replicator:probe:p:77", ""} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		id, ok := ParseID(name)
+		if !ok {
+			return
+		}
+		if gid(id) != name || checkPipeline(id.Pipeline) != nil && len(name) <= maxGID && len(id.Pipeline) <= maxPipeline {
+			t.Errorf("%q was taken for %v", name, id)
+		}
+	})
+}

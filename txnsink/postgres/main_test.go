@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -21,6 +22,10 @@ import (
 var server *pgserver.Server
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if flag.Lookup("test.fuzz").Value.String() != "" {
+		os.Exit(m.Run()) // fuzz targets need no server, and their workers would each start one
+	}
 	var err error
 	if server, err = pgserver.Start(context.Background(), pgserver.Config{MaxPreparedTransactions: 100}); err != nil {
 		fmt.Fprintln(os.Stderr, err)

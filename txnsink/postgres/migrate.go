@@ -47,7 +47,8 @@ func Up(ctx context.Context, url string) error {
 	return nil
 }
 
-// Status returns how far the own tables are, and changes nothing.
+// Status returns how far the own tables are. It makes the schema replicator and its version table if they are missing,
+// and changes nothing else.
 func Status(ctx context.Context, url string) (Migration, error) {
 	var out Migration
 	err := migration(ctx, url, func(m *migrate.Migrate, src source.Driver) error {

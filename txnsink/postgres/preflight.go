@@ -45,8 +45,11 @@ func (s *Sink) CheckTwoPhase(ctx context.Context) (TwoPhase, error) {
 }
 
 // probe prepares an empty transaction. Its name is no pipeline's (ParseID refuses it), and the server process's number
-// makes it one of a kind.
+// makes it one of a kind. A probe whose session was lost half way leaves its transaction behind: a later one removes it.
 func (s *Sink) probe(ctx context.Context, c *pgx.Conn) error {
+	if err := s.removeOldProbes(ctx, c); err != nil {
+		return err
+	}
 	name := literal(fmt.Sprintf("%sprobe:%s:%d", gidPrefix, s.config.Pipeline, c.PgConn().PID()))
 	for _, step := range []struct{ sql, tag string }{
 		{"BEGIN", "BEGIN"},
@@ -54,10 +57,34 @@ func (s *Sink) probe(ctx context.Context, c *pgx.Conn) error {
 		{"ROLLBACK PREPARED " + name, "ROLLBACK PREPARED"},
 	} {
 		if err := simple(ctx, c.PgConn(), step.sql, step.tag); err != nil {
+			if c.PgConn().IsClosed() {
+				return err // the server or the network went away, which passes
+			}
 			if code(err) == codeNotInState {
 				return permanent("%s", disabledTwoPhase)
 			}
 			return permanent("%s does not work on the target: %v: is there a pooler in between? Connect to the server itself, %s", step.tag, plain(err), adviceOnePhase)
+		}
+	}
+	return nil
+}
+
+// removeOldProbes rolls back what earlier probes of the pipeline left prepared. A probe that is at work is younger.
+func (s *Sink) removeOldProbes(ctx context.Context, c *pgx.Conn) error {
+	const query = `SELECT gid FROM pg_prepared_xacts
+WHERE database = current_database() AND starts_with(gid, $1) AND prepared < clock_timestamp() - interval '10 seconds'`
+	rows, err := c.Query(ctx, query, fmt.Sprintf("%sprobe:%s:", gidPrefix, s.config.Pipeline))
+	if err != nil {
+		return err
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		err := simple(ctx, c.PgConn(), "ROLLBACK PREPARED "+literal(name), "ROLLBACK PREPARED")
+		if err != nil && code(err) != codeUndefinedObject {
+			return err
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -49,7 +50,13 @@ var samples = []sample{
 	{"mood", debezium.Field{Type: debezium.String, Semantic: "io.debezium.data.Enum", Params: map[string]string{"allowed": "sad,it's ok"}}, stringValue("it's ok"), "it's ok"},
 	{"posint", debezium.Field{Type: debezium.String}, stringValue("7"), "7"},
 	{"inet", debezium.Field{Type: debezium.String}, stringValue("10.1.2.3/8"), "10.1.2.3/8"},
-	{"money", debezium.Field{Type: debezium.String}, stringValue("$12.30"), "$12.30"},
+	{"money", debezium.Field{Type: debezium.String}, stringValue("12.30"), "$12.30"},
+	{
+		"numeric(5,2)[]",
+		debezium.Field{Type: debezium.Array, Items: &debezium.Field{Type: debezium.Bytes, Semantic: "org.apache.kafka.connect.data.Decimal", Params: map[string]string{"scale": "2"}}},
+		debezium.Value{Kind: debezium.ListValue, List: &debezium.List{Values: []debezium.Value{stringValue("AJY="), {Kind: debezium.Null}}}},
+		"{1.50,NULL}",
+	},
 	{"xml", debezium.Field{Type: debezium.String}, stringValue("<a/>"), "<a/>"},
 	{"int4range", debezium.Field{Type: debezium.String}, stringValue("[1,5)"), "[1,5)"},
 }
@@ -130,7 +137,8 @@ func TestUnknownEnumLabelNamesItsRow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	row, ok := txn.Apply(t.Context(), b.Statements()).(*sqlgen.RowError)
+	var row *sqlgen.RowError
+	ok := errors.As(txn.Apply(t.Context(), b.Statements()), &row)
 	if !ok || row.Class != sqlgen.InvalidValue || row.Origin.Offset != 2 || strings.Contains(row.Error(), "sesame") {
 		t.Errorf("got %v", row)
 	}

@@ -115,6 +115,7 @@ func (d Dialect) Statements(t *sqlgen.Target, c sqlgen.Changes) []sqlgen.Stateme
 	out = appendRows(out, base, sqlgen.DeleteRows, c.Deletes, keyless)
 	out = appendRows(out, base, sqlgen.MoveRows, c.Moves, false)
 	out = appendRows(out, base, sqlgen.UpdateRows, c.Updates, true)
+	out = appendRows(out, base, sqlgen.UpdateRows, c.Marks, false)
 	out = appendRows(out, base, sqlgen.UpsertRows, c.Upserts, false)
 	out = appendRows(out, base, sqlgen.UpdateRows, c.Replacements, true)
 	return appendRows(out, base, sqlgen.InsertRows, c.Inserts, true)
@@ -129,6 +130,7 @@ func cloneChanges(c sqlgen.Changes) sqlgen.Changes {
 		return out
 	}
 	c.Deletes, c.Updates, c.Upserts, c.Inserts = rows(c.Deletes), rows(c.Updates), rows(c.Upserts), rows(c.Inserts)
+	c.Marks = rows(c.Marks)
 	c.Moves, c.Replacements = slices.Clone(c.Moves), slices.Clone(c.Replacements)
 	for i := range c.Moves {
 		m := &c.Moves[i]
@@ -162,7 +164,12 @@ func rowsStatement[R sqlgen.Row | sqlgen.Move | sqlgen.Replacement](base change,
 		case sqlgen.DeleteRows:
 			base.part.Deletes, word = rows, "DELETE"
 		case sqlgen.UpdateRows:
-			base.part.Updates, word = rows, "UPDATE"
+			word = "UPDATE"
+			if exact {
+				base.part.Updates = rows
+			} else {
+				base.part.Marks = rows
+			}
 		case sqlgen.UpsertRows:
 			base.part.Upserts, word = rows, "UPSERT"
 		default:

@@ -3,7 +3,6 @@ package sinktest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -304,9 +303,4 @@ func rowErrorOf(t *testing.T, err error) *sqlgen.RowError {
 		t.Errorf("error %v does not count as permanent", err)
 	}
 	return row
-}
-
-// originText is what a row error says about where the row came from.
-func originText(offset int64, key string) string {
-	return fmt.Sprint(sqlgen.Origin{Partition: debezium.Partition{Topic: "topic", ID: 3}, Offset: offset, Key: key})
 }

@@ -153,6 +153,7 @@ func (t *table) apply(s *sqlgen.Statement, c change) error {
 	}{
 		{len(p.Deletes), func(i int) error { return t.remove(c, p.Deletes[i]) }},
 		{len(p.Updates), func(i int) error { return t.upsert(c, p.Updates[i], true) }},
+		{len(p.Marks), func(i int) error { return t.mark(c, p.Marks[i]) }},
 		{len(p.Upserts), func(i int) error { return t.upsert(c, p.Upserts[i], false) }},
 		{len(p.Replacements), func(i int) error { return t.replace(c, p.Replacements[i]) }},
 		{len(p.Inserts), func(i int) error { return t.insert(c, p.Inserts[i]) }},
@@ -214,6 +215,18 @@ func (t *table) upsert(c change, row sqlgen.Row, mustExist bool) error {
 		return err
 	}
 	return t.put(key, cells)
+}
+
+// mark changes a row if it is there.
+func (t *table) mark(c change, row sqlgen.Row) error {
+	cells, err := t.place(c, row)
+	if err != nil {
+		return err
+	}
+	if _, found := t.rows[t.keyOf(c, cells)]; !found {
+		return nil
+	}
+	return t.upsert(c, row, true)
 }
 
 func (t *table) insert(c change, row sqlgen.Row) error {
@@ -298,6 +311,9 @@ func (c change) keys(t *table) []string {
 		whole(m.Row)
 	}
 	for _, r := range c.part.Updates {
+		whole(r)
+	}
+	for _, r := range c.part.Marks {
 		whole(r)
 	}
 	for _, r := range c.part.Upserts {

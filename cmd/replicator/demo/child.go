@@ -1,7 +1,7 @@
 package demo
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,6 +27,7 @@ func startChild(command, env, args []string, log string) (*child, error) {
 		return nil, err
 	}
 	argv := append(append([]string{}, command...), args...)
+	// Without a context: the child is ended by kill alone, and waited for.
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = f, f
@@ -80,23 +81,21 @@ func (c *child) alive(ctx context.Context, d time.Duration) error {
 
 // messages returns what the child has logged, in JSON.
 func (c *child) messages() []string {
-	f, err := os.Open(c.log)
+	b, err := os.ReadFile(c.log)
 	if err != nil {
 		return nil // a log that cannot be read has no messages; the demo's verdict does not rest on them
 	}
-	defer f.Close()
 	var out []string
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
+	for text := range bytes.Lines(b) {
 		var line struct{ Msg string }
-		if json.Unmarshal(lines.Bytes(), &line) == nil {
+		if json.Unmarshal(text, &line) == nil {
 			out = append(out, line.Msg)
 		}
 	}
 	return out
 }
 
-// running says whether the child has taken the pipeline over.
+// said says whether the child has logged a message that begins with what.
 func (c *child) said(what string) bool {
 	for _, m := range c.messages() {
 		if strings.HasPrefix(m, what) {

@@ -17,7 +17,7 @@ import (
 	"replicator/txnsink/postgres/pgserver"
 )
 
-// ErrDiffers: the target does not hold what the source held.
+// ErrDiffers says that the target does not hold what the source held.
 var ErrDiffers = errors.New("the target differs from the source")
 
 // Config is how the demo is run. Command and Out are required.

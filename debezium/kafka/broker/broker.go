@@ -9,6 +9,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -31,13 +34,28 @@ type Options struct {
 
 // Broker is a running cluster. It is safe for concurrent use.
 type Broker struct {
-	cluster *kfake.Cluster
-	client  *kgo.Client
+	cluster  *kfake.Cluster
+	client   *kgo.Client
+	maxBatch int32 // bytes of a batch that is produced
+	latency  *atomic.Int64
 }
+
+// messageMax is the broker setting that bounds a batch, and defaultBatch what it allows unless set.
+const (
+	messageMax   = "message.max.bytes"
+	defaultBatch = 1_000_000
+)
 
 // Start listens and returns. Close ends it.
 func Start(o Options) (*Broker, error) {
-	opts := []kfake.Opt{kfake.NumBrokers(max(o.Nodes, 1)), kfake.BrokerConfigs(o.Configs)}
+	latency := new(atomic.Int64)
+	opts := []kfake.Opt{
+		kfake.NumBrokers(max(o.Nodes, 1)), kfake.BrokerConfigs(o.Configs),
+		kfake.ListenFn(func(network, address string) (net.Listener, error) {
+			l, err := net.Listen(network, address)
+			return slowListener{l, latency}, err
+		}),
+	}
 	if len(o.Ports) > 0 {
 		opts = append(opts, kfake.Ports(o.Ports...))
 	}
@@ -51,11 +69,18 @@ func Start(o Options) (*Broker, error) {
 		}
 		opts = append(opts, kfake.MaxVersions(v))
 	}
+	maxBatch := int64(defaultBatch)
+	if v, ok := o.Configs[messageMax]; ok {
+		var err error
+		if maxBatch, err = strconv.ParseInt(v, 10, 31); err != nil {
+			return nil, fmt.Errorf("broker: %s: %w", messageMax, err)
+		}
+	}
 	c, err := kfake.NewCluster(opts...)
 	if err != nil {
 		return nil, fmt.Errorf("broker: %w", err)
 	}
-	b := &Broker{cluster: c}
+	b := &Broker{cluster: c, maxBatch: int32(maxBatch), latency: latency}
 	if b.client, err = b.newClient(); err != nil {
 		c.Close()
 		return nil, err
@@ -69,7 +94,7 @@ func (b *Broker) newClient(opts ...kgo.Opt) (*kgo.Client, error) {
 		kgo.SeedBrokers(b.Addrs()...),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
-		kgo.ProducerBatchMaxBytes(64 << 20),
+		kgo.ProducerBatchMaxBytes(b.maxBatch),
 		kgo.BrokerMaxWriteBytes(128 << 20),
 		kgo.BrokerMaxReadBytes(512 << 20),
 		kgo.ProducerLinger(0),
@@ -144,19 +169,35 @@ func (b *Broker) Intercept(key kmsg.Key, fn func(kmsg.Request) (kmsg.Response, e
 	})
 }
 
-// Delay has the next n requests with this key wait for d before they are served. Others are served meanwhile.
-func (b *Broker) Delay(key kmsg.Key, n int, d time.Duration) {
-	for range n {
-		b.cluster.ControlKey(int16(key), func(kmsg.Request) (kmsg.Response, error, bool) {
-			b.cluster.DropControl()
-			b.cluster.SleepControl(func() {
-				t := time.NewTimer(d)
-				defer t.Stop()
-				<-t.C
-			})
-			return nil, nil, false
-		})
+// SetLatency holds back every answer for d from now on; 0 ends that.
+func (b *Broker) SetLatency(d time.Duration) { b.latency.Store(int64(d)) }
+
+// slowListener accepts connections whose writes wait for latency. (kfake's own SleepControl has a data race.)
+type slowListener struct {
+	net.Listener
+	latency *atomic.Int64
+}
+
+func (l slowListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
 	}
+	return slowConn{c, l.latency}, nil
+}
+
+type slowConn struct {
+	net.Conn
+	latency *atomic.Int64
+}
+
+func (c slowConn) Write(b []byte) (int, error) {
+	if d := c.latency.Load(); d > 0 {
+		t := time.NewTimer(time.Duration(d))
+		defer t.Stop()
+		<-t.C
+	}
+	return c.Conn.Write(b)
 }
 
 // compressions are the codecs that ProduceWith knows, by Kafka's names.
@@ -166,7 +207,7 @@ var compressions = map[string]kgo.CompressionCodec{
 }
 
 // Produce appends records, each to its Partition and with its Time if it has one. Records of one partition keep their order
-// and share a batch if they fit. Offsets are ignored.
+// and share a batch if they fit into message.max.bytes. Offsets are ignored.
 func (b *Broker) Produce(ctx context.Context, records ...debezium.Record) error {
 	return b.client.ProduceSync(ctx, convert(records)...).FirstErr()
 }

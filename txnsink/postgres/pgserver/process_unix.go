@@ -33,6 +33,14 @@ func serverUser() (uid, gid int, other bool) {
 	return 0, 0, false
 }
 
+// cacheDir returns where downloaded programs go: root's own cache is closed to the server's user.
+func cacheDir() (string, error) {
+	if _, _, other := serverUser(); other {
+		return "/var/cache", nil
+	}
+	return os.UserCacheDir()
+}
+
 // giveAway makes the server's user the owner of dir.
 func giveAway(dir string) error {
 	uid, gid, other := serverUser()

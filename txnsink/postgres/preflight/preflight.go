@@ -34,7 +34,7 @@ type Schema struct {
 func Look(ctx context.Context, url string, schemas []string) (f Facts, err error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
-		return f, errors.New(err.Error()) // without the driver's type; it shows no password
+		return f, errors.New(err.Error()) // the driver's types stay here
 	}
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	config.RuntimeParams["application_name"] = "replicator-check"
@@ -53,7 +53,7 @@ func Look(ctx context.Context, url string, schemas []string) (f Facts, err error
 	has_database_privilege(current_database(), 'CREATE')`
 	err = conn.QueryRow(ctx, server).Scan(&f.Version, &f.Release, &f.Role, &f.Database, &f.OwnTables, &f.OwnSchema, &f.CreateSchema)
 	if err != nil {
-		return f, fmt.Errorf("ask the server about its role: %v", err)
+		return f, fmt.Errorf("ask the server about its role: %s", err.Error())
 	}
 	for _, name := range schemas {
 		s := Schema{Name: name}
@@ -61,7 +61,7 @@ func Look(ctx context.Context, url string, schemas []string) (f Facts, err error
 FROM (SELECT CASE WHEN $1 = '' THEN current_schema()::text ELSE $1 END AS wanted) AS w
 LEFT JOIN pg_catalog.pg_namespace AS n ON n.nspname = w.wanted`
 		if err := conn.QueryRow(ctx, about, name).Scan(&s.Name, &s.Exists, &s.Create); err != nil {
-			return f, fmt.Errorf("ask the server about schema %q: %v", name, err)
+			return f, fmt.Errorf("ask the server about schema %q: %s", name, err.Error())
 		}
 		if !s.Exists {
 			s.Name = name

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+)
+
+// TestCasesWithoutASchema runs cases again with the schemas taken off their messages: the target's columns tell.
+func TestCasesWithoutASchema(t *testing.T) {
+	t.Parallel()
+	for _, number := range []string{"16", "20", "23"} {
+		t.Run(number, func(t *testing.T) {
+			t.Parallel()
+			c := loadCase(t, number)
+			r := newCaseRun(t, c)
+			records := c.records(t)
+			for i := range records {
+				records[i].key, records[i].value = payload(t, records[i].key), payload(t, records[i].value)
+			}
+			r.produce(t, records...)
+			if code, stderr := r.run(t); code != 0 {
+				t.Fatalf("exit code %d:\n%s", code, stderr)
+			}
+			r.expect(t, c.result(t, ""))
+		})
+	}
+}
+
+// TestCaseHstoreAsAMap runs case 18 with the map that hstore.handling.mode=map sends.
+func TestCaseHstoreAsAMap(t *testing.T) {
+	t.Parallel()
+	c := loadCase(t, "18")
+	r := newCaseRun(t, c)
+	records := c.records(t)
+	for i := range records {
+		v := records[i].value
+		v = bytes.ReplaceAll(v, []byte(`{"type":"string","optional":true,"name":"io.debezium.data.Json","version":1,"field":"attrs"}`),
+			[]byte(`{"type":"map","keys":{"type":"string"},"values":{"type":"string","optional":true},"optional":true,"field":"attrs"}`))
+		records[i].value = bytes.ReplaceAll(v, []byte(`"{\"colour\":\"red\",\"size\":null}"`), []byte(`{"colour":"red","size":null}`))
+	}
+	if !bytes.Contains(records[0].value, []byte(`"type":"map"`)) || !bytes.Contains(records[0].value, []byte(`{"colour":`)) {
+		t.Fatalf("the case is not as it was: %s", records[0].value)
+	}
+	r.produce(t, records...)
+	if code, stderr := r.run(t); code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, stderr)
+	}
+	r.expect(t, c.result(t, ""))
+}
+
+// TestCaseTextKeys runs the part of case 21 that is not MySQL's alone: text beyond the basic plane, and keys that differ
+// in case.
+func TestCaseTextKeys(t *testing.T) {
+	t.Parallel()
+	c := loadCase(t, "21")
+	r := &caseRun{caseFile: c, url: caseDatabase(t, "case_21"), config: map[string]string{}}
+	r.target = r.url
+	r.exec(t, "CREATE TABLE nick (name varchar(40) PRIMARY KEY, city varchar(40))")
+	r.produce(t, c.records(t)...)
+	if code, stderr := r.run(t); code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, stderr)
+	}
+	want := c.result(t, "")
+	want.Query = `SELECT upper(encode(name::bytea, 'hex')), upper(encode(city::bytea, 'hex')) FROM nick ORDER BY name COLLATE "C"`
+	r.expect(t, want)
+}
+
+// TestCasePlaceholderWithoutARow runs case 23 where the row that must keep its value is not there.
+func TestCasePlaceholderWithoutARow(t *testing.T) {
+	t.Parallel()
+	c := loadCase(t, "23")
+	r := newCaseRun(t, c)
+	r.exec(t, "DELETE FROM article")
+	r.produce(t, c.records(t)...)
+	code, stderr := r.run(t)
+	r.stopped(t, code, stderr, "unavailable_value", "article", "src1.public.article[0]", "id=1")
+	r.expect(t, caseResult{Query: "SELECT count(*) FROM article", Rows: [][]*string{{ptr("0")}}})
+}
+
+// TestCaseFlattenedRestarts runs case 26 and stops before every record, so that a tombstone is the first that a process
+// sees of its topic.
+func TestCaseFlattenedRestarts(t *testing.T) {
+	t.Parallel()
+	c := loadCase(t, "26")
+	r := newCaseRun(t, c)
+	r.exec(t, `ALTER TABLE stock ADD "__op" text`) // metadata is a column where the target has it
+	for _, record := range c.records(t) {
+		r.produce(t, record)
+		if code, stderr := r.run(t); code != 0 {
+			t.Fatalf("exit code %d:\n%s", code, stderr)
+		}
+	}
+	r.expect(t, caseResult{Query: `SELECT id, qty, "__op" FROM stock`, Rows: [][]*string{{ptr("3"), ptr("8"), ptr("u")}}})
+}
+
+// TestTombstonesAloneDoNothing starts at a tombstone whose delete came before: of a table that the target does not have,
+// and of one whose rows the key does not find.
+func TestTombstonesAloneDoNothing(t *testing.T) {
+	t.Parallel()
+	c := loadCase(t, "26")
+	for name, setup := range map[string]string{"no table": "DROP TABLE stock", "no key": "ALTER TABLE stock DROP CONSTRAINT stock_pkey", "another key": "ALTER TABLE stock DROP COLUMN id, ADD no int PRIMARY KEY"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newCaseRun(t, c)
+			r.exec(t, setup)
+			r.produce(t, c.records(t)[3])
+			if code, stderr := r.run(t); code != 0 {
+				t.Fatalf("exit code %d:\n%s", code, stderr)
+			}
+			r.expect(t, caseResult{
+				Query: "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'public'",
+				Rows:  [][]*string{{ptr(map[bool]string{true: "0", false: "1"}[name == "no table"])}},
+			})
+		})
+	}
+}
+
+// TestCaseFlattenedWithoutAKey runs the notes of case 26: a null value without a key says nothing about what to delete.
+func TestCaseFlattenedWithoutAKey(t *testing.T) {
+	t.Parallel()
+	c := loadCase(t, "26")
+	r := newCaseRun(t, c)
+	records := c.records(t)
+	records[3].key = nil
+	r.produce(t, records...)
+	code, stderr := r.run(t)
+	r.stopped(t, code, stderr, "bad_record", "src1.shop.stock[0] offset 3", "key is null")
+	r.expect(t, caseResult{Query: "SELECT id, qty FROM stock"})
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"replicator/debezium"
+)
+
+var update = flag.Bool("update", false, "write docs/types.md anew")
+
+// typeRow is one line of docs/types.md: a column of a source, how a connector sends it, and one value.
+type typeRow struct {
+	source string // the type at the source, and the connector's option where it matters
+	schema string // of the field, in JSON
+	value  string // in JSON
+	change string // members of the column in a schema-change record; empty: the event alone tells
+}
+
+// typeSection is the rows of one kind of source: one table of it, in one event.
+type typeSection struct {
+	title, connector string
+	rows             []typeRow
+}
+
+// TestTypesAreDocumentedAsTheyArrive sends one event with a column of every type of every source through the command,
+// into a table that it creates, and writes what became of it: docs/types.md is what the code does.
+func TestTypesAreDocumentedAsTheyArrive(t *testing.T) {
+	t.Parallel()
+	var doc bytes.Buffer
+	doc.WriteString(typesHead)
+	for _, s := range typeSections {
+		fmt.Fprintf(&doc, "\n## %s\n\n| at the source | sent as | for example | column created | holds |\n|---|---|---|---|---|\n", s.title)
+		for i, got := range arrivedTypes(t, s) {
+			r := s.rows[i]
+			fmt.Fprintf(&doc, "| %s | %s | `%s` | `%s` | `%s` |\n", r.source, sentAs(t, r.schema), cell(r.value), got[0], cell(got[1]))
+		}
+	}
+	name := filepath.Join("..", "..", "docs", "types.md")
+	if *update {
+		if err := os.WriteFile(name, doc.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if doc.String() != string(want) {
+		t.Errorf("%s differs from what the code does (go test -update writes it):\n%s", name, doc.String())
+	}
+}
+
+// arrivedTypes returns the type and the value of each row's column in the target.
+func arrivedTypes(t *testing.T, s typeSection) [][2]string {
+	t.Helper()
+	name := "types_" + s.connector
+	r := &caseRun{url: caseDatabase(t, name), config: map[string]string{}}
+	var fields, values, changes []string
+	for i, row := range s.rows {
+		fields = append(fields, fmt.Sprintf(`%s,"optional":true,"field":"c%d"}`, strings.TrimSuffix(row.schema, "}"), i))
+		values = append(values, fmt.Sprintf(`"c%d":%s`, i, row.value))
+		if row.change != "" {
+			changes = append(changes, fmt.Sprintf(`{"name":"c%d","optional":true,%s}`, i, row.change))
+		}
+	}
+	source := fmt.Sprintf(`"source":{"connector":%q,"name":%q,"db":"d","schema":%s,"table":"t","ts_ms":1,"file":"b.1","pos":4}`,
+		s.connector, name, map[bool]string{true: "null", false: `"s"`}[s.connector == "mysql"])
+	value := fmt.Sprintf(`{"schema":{"type":"struct","fields":[{"type":"struct","fields":[%s],"optional":true,"name":"t.Value","field":"after"},`+
+		`{"type":"struct","fields":[],"field":"source"},{"type":"string","field":"op"}],"name":"t.Envelope"},"payload":{"before":null,"after":{%s},%s,"op":"c"}}`,
+		strings.Join(fields, ","), strings.Join(values, ","), source)
+	topics := map[string]string{name + ".d.t": value}
+	if len(changes) > 0 {
+		topics[name] = fmt.Sprintf(`{%s,"databaseName":"d","ddl":"CREATE TABLE t","tableChanges":[{"type":"CREATE","id":"\"d\".\"t\"","table":{"primaryKeyColumnNames":[],"columns":[%s]}}]}`,
+			source, strings.Join(changes, ","))
+		r.config["source.schema_changes"] = name
+	}
+	for topic, v := range topics {
+		if err := caseBroker(t).CreateTopic(topic, 1, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := caseBroker(t).Produce(t.Context(), debezium.Record{Partition: debezium.Partition{Topic: topic}, Value: []byte(v)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := fmt.Sprintf("pipeline: %s\nsource: {brokers: [%s], topics: ['%s\\.d\\.t']}\ntarget: {url: '%s'}\nhttp: {listen: ''}\n",
+		name, strings.Join(caseBroker(t).Addrs(), ", "), name, r.url)
+	if code, stderr := r.runConfig(t.Context(), t, config); code != 0 {
+		t.Fatalf("%s: exit code %d:\n%s", s.title, code, stderr)
+	}
+	types := r.exec(t, "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 't'::regclass AND attnum > 0 ORDER BY attnum")
+	texts := make([]string, len(types))
+	for i := range types {
+		texts[i] = *types[i][0] + "::text"
+	}
+	stored := r.exec(t, "SET timezone TO 'UTC'; SELECT "+strings.Join(texts, ", ")+" FROM t")
+	if len(types) != len(s.rows) || len(stored) != 1 {
+		t.Fatalf("%s: %d columns and %d rows arrived, want %d and 1", s.title, len(types), len(stored), len(s.rows))
+	}
+	out := make([][2]string, len(types))
+	for i := range types {
+		out[i][0] = *types[i][1]
+		if v := stored[0][i]; v != nil {
+			out[i][1] = *v
+		} else {
+			t.Errorf("%s: %s arrived as NULL", s.title, s.rows[i].source)
+		}
+	}
+	return out
+}
+
+// sentAs names a field's type for the document: Kafka Connect's, and the semantic name.
+func sentAs(t *testing.T, fieldSchema string) string {
+	t.Helper()
+	var f struct {
+		Type, Name    string
+		Items, Values json.RawMessage
+	}
+	if err := json.Unmarshal([]byte(fieldSchema), &f); err != nil {
+		t.Fatalf("%s: %v", fieldSchema, err)
+	}
+	switch {
+	case f.Name != "":
+		return f.Type + " `" + f.Name + "`"
+	case f.Items != nil:
+		return "array of " + sentAs(t, string(f.Items))
+	case f.Values != nil:
+		return "map of " + sentAs(t, string(f.Values))
+	}
+	return f.Type
+}
+
+// cell keeps a text within one cell of a table.
+func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
+
+const typesHead = `# Types: from Debezium to PostgreSQL
+
+Written by ` + "`make golden`" + ` from one event of each type that a test sends through the replicator into a table which it creates.
+The type of a column is taken from the best witness: the schema-change topic (MySQL, MariaDB; ` + "`source.schema_changes`" + `), the
+parameters ` + "`__debezium.source.column.*`" + ` that the connector's option ` + "`datatype.propagate.source.type`" + ` adds, and the event's own
+schema. A table that you create yourself may have other types: a value that one cannot hold without loss stops the pipeline
+with an error that names table, column, topic, partition, offset and key.
+
+- Times: PostgreSQL holds microseconds. Nanoseconds are cut off towards the past, in keys and values alike. A column with fewer
+  digits, as in ` + "`timestamp(3)`" + `, refuses a value with more.
+- Integers into a boolean column are true unless they are 0; booleans into an integer column are 1 and 0.
+- A name of a semantic type that is not known here is passed over, and its primitive type counts.
+- Bytes that come as text (` + "`binary.handling.mode`" + ` base64, base64-url-safe, hex) are decoded as ` + "`source.binary`" + ` says.
+- In place of a value that the source did not send comes ` + "`__debezium_unavailable_value`" + `, in a form for every type. The stored
+  value stays.
+`

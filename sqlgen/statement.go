@@ -2,6 +2,7 @@ package sqlgen
 
 import (
 	"fmt"
+	"strings"
 
 	"replicator/debezium"
 	"replicator/schema"
@@ -85,14 +86,17 @@ type RowError struct {
 }
 
 func (e *RowError) Error() string {
-	s := fmt.Sprintf("%s: table %s", e.Class, e.Table)
+	var where []string
+	if e.Table.Table != "" { // else the record could not be read so far
+		where = append(where, "table "+e.Table.String())
+	}
 	if e.Column != "" {
-		s += ", column " + e.Column
+		where = append(where, "column "+e.Column)
 	}
-	if e.Origin.Partition.Topic != "" { // else the whole transaction, or a table
-		s += ", " + e.Origin.String()
+	if e.Origin.Partition.Topic != "" { // else it is the whole transaction, or the table itself
+		where = append(where, e.Origin.String())
 	}
-	return fmt.Sprintf("%s: %v", s, e.Err)
+	return fmt.Sprintf("%s: %s: %v", e.Class, strings.Join(where, ", "), e.Err)
 }
 
 func (e *RowError) Unwrap() error { return e.Err }

@@ -62,9 +62,9 @@ func (h *history) read(ctx context.Context) error {
 	}
 	for start := 0; start < len(records); start++ {
 		p := records[start].Partition
-		events, err := h.Decoder.DecodeBatch(&debezium.Batch{Partition: p, Records: records[start : start+1]})
+		events, err := h.Decoder.DecodeBatchContext(ctx, &debezium.Batch{Partition: p, Records: records[start : start+1]})
 		if err != nil {
-			return badRecord(err, p)
+			return badRecord(err)
 		}
 		for i := range events {
 			h.take(&events[i])

@@ -89,7 +89,7 @@ func decodeAll(ctx context.Context, d *debezium.Decoder, jobs <-chan *job) error
 		case <-ctx.Done():
 			return ctx.Err()
 		case j := <-jobs:
-			j.events, j.err = d.DecodeBatch(&j.batch)
+			j.events, j.err = d.DecodeBatchContext(ctx, &j.batch)
 			close(j.done)
 		}
 	}

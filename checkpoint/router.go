@@ -165,7 +165,7 @@ func (r *router) take(ctx context.Context, j *job) error {
 	}
 	b := &j.batch
 	if j.err != nil {
-		return badRecord(j.err, b.Partition)
+		return badRecord(j.err)
 	}
 	pos := r.positions[b.Partition]
 	if pos.Offset != b.Next || pos.TopicID != b.TopicID {
@@ -177,14 +177,14 @@ func (r *router) take(ctx context.Context, j *job) error {
 	return nil
 }
 
-// badRecord is the error for a record that the decoder refused.
-func badRecord(err error, p debezium.Partition) error {
-	o := sqlgen.Origin{Partition: p}
+// badRecord is the error for a record that the decoder refused. Another failure of the decoder is its registry's, and
+// may pass.
+func badRecord(err error) error {
 	var re *debezium.RecordError
-	if errors.As(err, &re) {
-		o.Partition, o.Offset, err = re.Partition, re.Offset, re.Err
+	if !errors.As(err, &re) {
+		return err
 	}
-	return &sqlgen.RowError{Class: sqlgen.BadRecord, Origin: o, Err: err}
+	return &sqlgen.RowError{Class: sqlgen.BadRecord, Origin: sqlgen.Origin{Partition: re.Partition, Offset: re.Offset}, Err: re.Err}
 }
 
 // route hands a batch's row events to their lanes.

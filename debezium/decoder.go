@@ -1,6 +1,7 @@
 package debezium
 
 import (
+	"context"
 	"crypto/md5"
 	"encoding/base64"
 	"encoding/hex"
@@ -20,26 +21,39 @@ type DecoderConfig struct {
 	// Unavailable is the connector's unavailable.value.placeholder, also in its form "hex:...".
 	// Empty means DefaultUnavailable.
 	Unavailable string
+	// Format is what keys and values are; with Auto each says it for itself.
+	Format Format
+	// Schemas is where the schemas of Avro records are; nil: nowhere, and such a record is an error.
+	Schemas Schemas
+	// Chose is called at the first record of a topic in each format that Format: Auto finds there; may be nil. It is
+	// called by the goroutine that decodes.
+	Chose func(topic string, f Format)
 }
 
-// Decoder turns records into events. Messages may be JSON with a schema or without one, each record for itself. It is
-// safe for concurrent use; a batch is decoded by one goroutine.
+// Decoder turns records into events. Messages may be JSON with a schema, JSON without one, or Avro with a schema
+// registry, each record for itself. It is safe for concurrent use; a batch is decoded by one goroutine.
 //
-// It remembers the schemas that it has parsed, by their bytes, and the rows without a schema that it has seen, by their
-// names: rows of one layout have the same *[Shape].
+// It remembers the schemas that it has parsed, by their bytes or their ids, and the rows without a schema that it has
+// seen, by their names: rows of one layout have the same *[Shape].
 type Decoder struct {
 	unavailable placeholder
+	format      Format
+	schemas     Schemas
+	onChoice    func(topic string, f Format)
 
-	mu       sync.RWMutex
-	messages map[string]*message // by the schema's bytes
-	size     int                 // bytes of the keys of messages
-	topics   map[string]*topic
+	mu        sync.RWMutex
+	messages  map[string]*message // by the schema's bytes
+	size      int                 // bytes of the keys of messages
+	avros     map[SchemaID]*avroSchema
+	avroNodes int // types in avros
+	topics    map[string]*topic
 }
 
 // The bounds of what a Decoder remembers. When one is met all of its kind is forgotten; shapes then get new pointers.
 const (
 	maxMessages     = 4096     // schemas
 	maxMessageBytes = 64 << 20 // bytes of schemas
+	maxAvroMemory   = 1 << 20  // types of Avro schemas
 	maxRows         = 256      // layouts of rows without a schema, of one topic
 )
 
@@ -49,6 +63,7 @@ type topic struct {
 	recent recent
 	form   topicForm
 	rows   map[string]*layout // layouts of rows without a schema, by their names
+	chose  [Avro + 1]bool     // by format: whether a record was found in it
 	flats  map[*layout]*flatLayout
 }
 
@@ -65,6 +80,7 @@ type recent struct {
 	payloads, sources  outline
 	names              [4][]string // of structs within rows; a ring
 	nextName           int
+	chose              [Avro + 1]bool // what the topic's chose is known to be
 }
 
 // NewDecoder returns a Decoder.
@@ -74,7 +90,11 @@ func NewDecoder(c DecoderConfig) *Decoder {
 	}
 	return &Decoder{
 		unavailable: newPlaceholder(c.Unavailable),
+		format:      c.Format,
+		schemas:     c.Schemas,
+		onChoice:    c.Chose,
 		messages:    map[string]*message{},
+		avros:       map[SchemaID]*avroSchema{},
 		topics:      map[string]*topic{},
 	}
 }
@@ -94,18 +114,28 @@ func (e *RecordError) Error() string {
 // Unwrap returns Err.
 func (e *RecordError) Unwrap() error { return e.Err }
 
-// DecodeBatch decodes a batch, one event for each record. The events share memory with the records. An error is a
-// *[RecordError] for the first record that cannot be read; the events of those before it are returned with it.
+// DecodeBatch is [Decoder.DecodeBatchContext] without an end to the wait for a schema registry.
 func (d *Decoder) DecodeBatch(b *Batch) ([]Event, error) {
+	return d.DecodeBatchContext(context.Background(), b)
+}
+
+// DecodeBatchContext decodes a batch, one event for each record. The events share memory with the records. ctx ends the
+// wait for a schema registry. An error is for the first record that cannot be read, and the events of those before it
+// are returned with it: a *[RecordError], or, where the registry could not be asked, another one, which may pass.
+func (d *Decoder) DecodeBatchContext(ctx context.Context, b *Batch) ([]Event, error) {
 	t := d.topic(b.Partition.Topic)
 	t.mu.Lock()
-	r := reading{Decoder: d, topic: t, recent: t.recent, form: t.form}
+	r := reading{Decoder: d, topicName: b.Partition.Topic, topic: t, recent: t.recent, form: t.form}
 	t.mu.Unlock()
 	events := make([]Event, len(b.Records))
 	for i := range b.Records {
 		record := &b.Records[i]
-		if err := r.event(b.Records[:i], events[:i], record, &events[i]); err != nil {
+		if err := r.event(ctx, b.Records[:i], events[:i], record, &events[i]); err != nil {
 			r.form.settle(events[:i])
+			var lookup *lookupError
+			if errors.As(err, &lookup) {
+				return events[:i], fmt.Errorf("record %v offset %d: %w", record.Partition, record.Offset, err)
+			}
 			return events[:i], &RecordError{record.Partition, record.Offset, err}
 		}
 	}
@@ -116,6 +146,21 @@ func (d *Decoder) DecodeBatch(b *Batch) ([]Event, error) {
 	t.form.flattened = t.form.flattened || r.form.flattened
 	t.mu.Unlock()
 	return events, nil
+}
+
+// chose notes a format that Auto found.
+func (r *reading) chose(f Format) {
+	if r.recent.chose[f] || r.format != Auto {
+		return
+	}
+	r.recent.chose[f] = true
+	r.topic.mu.Lock()
+	known := r.topic.chose[f]
+	r.topic.chose[f] = true
+	r.topic.mu.Unlock()
+	if !known && r.onChoice != nil {
+		r.onChoice(r.topicName, f)
+	}
 }
 
 func (d *Decoder) topic(name string) *topic {

@@ -173,7 +173,7 @@ func TestBadRecordsAreErrorsThatSayWhy(t *testing.T) {
 		{"-", `null`, "no JSON object"},
 		{"-", `[1,2]`, "no JSON object"},
 		{"-", `"text"`, "no JSON object"},
-		{"-", "\x00\x00\x00\x00\x63", "only JSON is read"},
+		{"-", "\x00\x00\x00\x00\x63", "set source.registry.url"},
 		{"-", "\x01\x00\x00\x00\x05", "no JSON object"},
 		{"-", `{"before":null,"after":{"id":7,"amt":`, `after: field "amt": the JSON ends where a value is due`},
 		{"-", `{"op":"q","before":null,"after":{"id":8}}`, `its op is "q"`},
@@ -400,7 +400,7 @@ func TestDecoderIsSafeForConcurrentUse(t *testing.T) {
 
 func TestFormsThatAreNotReadAreErrors(t *testing.T) {
 	t.Parallel()
-	for connector, want := range map[string]string{"avro": "only JSON is read", "avroh": "no JSON object"} {
+	for connector, want := range map[string]string{"avro": "set source.registry.url", "avroh": "set source.registry.url"} {
 		for topic, records := range load(t, connector) {
 			for i := range records {
 				events, err := debezium.NewDecoder(debezium.DecoderConfig{}).DecodeBatch(&debezium.Batch{Records: records[i : i+1]})

@@ -1,6 +1,7 @@
 package debezium
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -14,20 +15,27 @@ const (
 )
 
 // event decodes one record, which in its batch comes after records, whose events are events.
-func (r *reading) event(records []Record, events []Event, record *Record, e *Event) error {
+func (r *reading) event(ctx context.Context, records []Record, events []Event, record *Record, e *Event) error {
 	r.stack, r.names = r.stack[:0], r.names[:0]
 	e.Partition, e.Offset = record.Partition, record.Offset
 	e.Bytes = len(record.Key) + len(record.Value)
+	var ids apicurioIDs
 	for i := range record.Headers {
-		e.Bytes += len(record.Headers[i].Key) + len(record.Headers[i].Value)
+		h := &record.Headers[i]
+		e.Bytes += len(h.Key) + len(h.Value)
+		if r.format != JSON {
+			if err := ids.read(h); err != nil {
+				return err
+			}
+		}
 	}
-	keys, err := r.messageKey(record.Key, e)
+	keys, err := r.messageKey(ctx, record.Key, ids.key, e)
 	if err != nil {
 		return fmt.Errorf("the key: %w", err)
 	}
 	switch {
 	case record.Value != nil:
-		err = r.messageValue(record, e)
+		err = r.messageValue(ctx, record, ids.value, e)
 	case len(records) == 0:
 		err = r.tombstone(record, nil, nil, e)
 	default:
@@ -52,9 +60,15 @@ func (r *reading) event(records []Record, events []Event, record *Record, e *Eve
 }
 
 // messageKey decodes a record's key and returns its layout; nil if there is none.
-func (r *reading) messageKey(data []byte, e *Event) (*layout, error) {
+func (r *reading) messageKey(ctx context.Context, data []byte, id SchemaID, e *Event) (*layout, error) {
 	if data == nil {
 		return nil, nil
+	}
+	if s, rest, err := r.avro(ctx, data, id); s != nil || err != nil {
+		if err != nil {
+			return nil, err
+		}
+		return r.avroKey(s, rest, e)
 	}
 	m, c, err := r.unwrap(data, &r.recent.keys)
 	if err != nil {
@@ -79,7 +93,8 @@ func (r *reading) messageKey(data []byte, e *Event) (*layout, error) {
 	return l, c.end()
 }
 
-// headerKey decodes the key in a header. It has no schema: its fields are those of the record's own key. With some
+// headerKey decodes the key in a header. It is JSON, whatever the records are, and has no schema: its fields are those of
+// the record's own key. With some
 // connector options it is no JSON, or holds other forms of the values than the key; then it is as if not sent.
 func (r *reading) headerKey(data []byte, l *layout, key Row) Row {
 	if !key.Sent() || len(data) == 0 {
@@ -106,8 +121,11 @@ func (r *reading) headerKey(data []byte, l *layout, key Row) Row {
 	return row
 }
 
-// alike says whether values of the two kinds can be of one field.
+// alike says whether a header's and a key's values of the two kinds can be of one field. Bytes in JSON are base64.
 func alike(a, b ValueKind) bool {
+	if a == StringValue && b == BytesValue {
+		return true
+	}
 	number := func(k ValueKind) bool { return k == IntValue || k == NumberValue }
 	return a == b && a != Absent || number(a) && number(b)
 }
@@ -128,6 +146,8 @@ const (
 	countMember
 	collectionsMember
 	timeMember
+	nanosMember
+	orderMember
 	otherMember
 )
 
@@ -141,7 +161,13 @@ type payload struct {
 }
 
 // messageValue decodes a record's value.
-func (r *reading) messageValue(record *Record, e *Event) error {
+func (r *reading) messageValue(ctx context.Context, record *Record, id SchemaID, e *Event) error {
+	if s, rest, err := r.avro(ctx, record.Value, id); s != nil || err != nil {
+		if err != nil {
+			return err
+		}
+		return r.avroMessage(s, rest, record, e)
+	}
 	m, c, err := r.unwrap(record.Value, &r.recent.values)
 	if err != nil {
 		return err
@@ -281,19 +307,15 @@ func (r *reading) part(c *cursor, name string, m *message, e *Event, p *payload)
 		return opMember, r.textOrSkip(c, &p.op)
 	case "ts_ms":
 		ms, err := r.count(c)
-		if e.SentNs == 0 && ms <= math.MaxInt64/nanosInMilli {
-			e.SentNs = ms * nanosInMilli
-		}
+		e.sentMs(ms)
 		return timeMember, err
 	case "ts_ns":
 		ns, err := r.count(c)
-		if ns != 0 {
-			e.SentNs = ns
-		}
-		return otherMember, err
+		e.sentNs(ns)
+		return nanosMember, err
 	case "transaction":
 		if c.peek() == '{' {
-			return otherMember, r.transaction(c, &e.Order)
+			return orderMember, r.transaction(c, &e.Order)
 		}
 	case "ddl":
 		return ddlMember, r.textOrSkip(c, &p.ddl)
@@ -315,6 +337,19 @@ func (r *reading) part(c *cursor, name string, m *message, e *Event, p *payload)
 }
 
 const nanosInMilli = 1_000_000
+
+// sentMs takes an envelope's ts_ms in; ts_ns says the same more exactly, and may have come before.
+func (e *Event) sentMs(ms int64) {
+	if e.SentNs == 0 && ms <= math.MaxInt64/nanosInMilli {
+		e.SentNs = ms * nanosInMilli
+	}
+}
+
+func (e *Event) sentNs(ns int64) {
+	if ns != 0 {
+		e.SentNs = ns
+	}
+}
 
 // count moves c over a value and returns it if it is a whole number that is not negative; otherwise 0.
 func (r *reading) count(c *cursor) (int64, error) {

@@ -18,11 +18,11 @@ var update = flag.Bool("update", false, "write the golden files")
 
 const captures = "../testdata/debezium"
 
-// TestRecordedTopicsDecode decodes every record of connectors with schemas, without, and of PostgreSQL, and compares
-// each event with testdata/<connector>/<topic>.txt.
+// TestRecordedTopicsDecode decodes every record of connectors with schemas, without, in Avro, and of PostgreSQL, and
+// compares each event with testdata/<connector>/<topic>.txt.
 func TestRecordedTopicsDecode(t *testing.T) {
 	t.Parallel()
-	for _, connector := range []string{"plain", "bare", "loose", "flat", "pg"} {
+	for _, connector := range []string{"plain", "bare", "loose", "flat", "pg", "avro", "avroh"} {
 		topics, err := debeziumtest.Load(filepath.Join(captures, connector))
 		if err != nil {
 			t.Fatal(err)
@@ -30,7 +30,7 @@ func TestRecordedTopicsDecode(t *testing.T) {
 		for topic, records := range topics {
 			t.Run(topic, func(t *testing.T) {
 				t.Parallel()
-				events, err := debezium.NewDecoder(debezium.DecoderConfig{}).DecodeBatch(&debezium.Batch{Partition: records[0].Partition, Records: records})
+				events, err := debezium.NewDecoder(debezium.DecoderConfig{Schemas: schemas(t)}).DecodeBatch(&debezium.Batch{Partition: records[0].Partition, Records: records})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -42,6 +42,16 @@ func TestRecordedTopicsDecode(t *testing.T) {
 			})
 		}
 	}
+}
+
+// schemas are those of the recorded Avro topics.
+func schemas(tb testing.TB) debeziumtest.Schemas {
+	tb.Helper()
+	s, err := debeziumtest.LoadSchemas(filepath.Join(captures, "registry", "schemas.jsonl"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
 }
 
 func compareGolden(t *testing.T, name, got string) {
@@ -130,6 +140,8 @@ func printValue(v *debezium.Value) string {
 		return "#" + v.Text
 	case debezium.StringValue:
 		return short(v.Text)
+	case debezium.BytesValue:
+		return "bytes" + short(v.Text)
 	case debezium.ListValue:
 		parts := make([]string, len(v.List.Values))
 		for i := range parts {

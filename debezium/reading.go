@@ -13,9 +13,10 @@ import (
 // that all events of the batch share, so that there is no allocation for each row or column.
 type reading struct {
 	*Decoder
-	topic  *topic
-	recent recent
-	form   topicForm
+	topicName string
+	topic     *topic
+	recent    recent
+	form      topicForm
 
 	values []Value // slabs: what is cut off is never appended to
 	lists  []List
@@ -25,6 +26,7 @@ type reading struct {
 	stack []Value  // elements of the arrays and objects that are being read
 	names []string // and their members' names
 	key   []byte   // scratch for appendNames
+	scrap Value    // and for a field of the source block in Avro
 }
 
 // The sizes of slabs. The first ones are small for a batch of few records.
@@ -379,7 +381,7 @@ func (r *reading) unwrapAny(data []byte, list *[recentMessages]*message) (*messa
 	empty, err := c.open('{', '}')
 	if err != nil {
 		if len(data) > 0 && data[0] == 0 {
-			return nil, bare, errors.New("it begins with byte 0, as Avro and Protobuf by a schema registry do; only JSON is read")
+			return nil, bare, errors.New("it begins with byte 0, as Avro by a schema registry does, and not as JSON; see source.format")
 		}
 		return nil, bare, errNotStruct
 	}

@@ -1,6 +1,7 @@
 package debezium
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -144,15 +145,21 @@ func (r *reading) snapshot(c *cursor, is *bool) error {
 	if err := r.value(c, &v, 0); err != nil {
 		return err
 	}
-	switch v.Kind {
-	case StringValue:
-		*is = v.Text != "false"
-	case BoolValue:
-		*is = v.Num == 1
-	case Null:
-		*is = false
-	default:
-		return c.fail("neither a text nor a boolean")
+	var err error
+	if *is, err = isSnapshot(&v); err != nil {
+		return c.fail(err.Error())
 	}
 	return nil
+}
+
+func isSnapshot(v *Value) (bool, error) {
+	switch v.Kind {
+	case StringValue:
+		return v.Text != "false", nil
+	case BoolValue:
+		return v.Num == 1, nil
+	case Null:
+		return false, nil
+	}
+	return false, errors.New("neither a text nor a boolean")
 }

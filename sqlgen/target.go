@@ -105,12 +105,15 @@ func (t *Target) refuse(class Class, column string, err error) *RowError {
 }
 
 // column finds the written column for a source's name: the same name first, then one that differs in case only if
-// there is just one. It returns -1 for a generated column.
+// there is just one, then one whose name Debezium adjusts to this one for Avro. It returns -1 for a generated column.
 func (t *Target) column(name string) (int, *RowError) {
 	short := t.dialect.ShortName(name)
 	match := t.match(func(c string) bool { return c == short })
 	if len(match) == 0 {
 		match = t.match(func(c string) bool { return strings.EqualFold(c, short) })
+	}
+	if len(match) == 0 {
+		match = t.match(func(c string) bool { return adjustsTo(c, name) })
 	}
 	switch len(match) {
 	case 0:
@@ -142,11 +145,18 @@ func (t *Target) plan(s *debezium.Shape) (*plan, *RowError) {
 	}
 	for i := range s.Fields {
 		f := &s.Fields[i]
-		name, ok := t.config.Rules.named(f.Name)
+		source, err := t.sourceName(f.Name)
+		if err != nil {
+			return nil, err
+		}
+		name, ok := t.config.Rules.named(source)
 		if !ok {
 			continue
 		}
 		c, err := t.column(name)
+		if err != nil && err.Class == MissingColumn && name != f.Name && name == source {
+			c, err = t.column(f.Name) // a target that was made by the events
+		}
 		if err != nil && err.Class == MissingColumn && f.Meta {
 			continue
 		}
@@ -162,7 +172,7 @@ func (t *Target) plan(s *debezium.Shape) (*plan, *RowError) {
 		if was := p.field[c]; was >= 0 {
 			return nil, t.refuse(AmbiguousColumn, t.Columns[c].Name, fmt.Errorf("the fields %q and %q of the event are both meant for it", s.Fields[was].Name, f.Name))
 		}
-		enc, e := t.dialect.Encoder(*f, t.witness(f.Name), t.Table.Name, t.Columns[c], t.config.Options)
+		enc, e := t.dialect.Encoder(*f, t.witness(source), t.Table.Name, t.Columns[c], t.config.Options)
 		if e != nil {
 			return nil, t.refused(t.Columns[c].Name, e)
 		}
@@ -182,6 +192,34 @@ func (t *Target) refused(column string, err error) *RowError {
 		return t.refuse(v.Class, column, v.Err)
 	}
 	return t.refuse(InvalidValue, column, err)
+}
+
+// sourceName is the name at the source of what a field is called. Where the source's table is known, an adjusted name is
+// undone by it: a column of the target that happens to fit is none of the source's.
+func (t *Target) sourceName(field string) (string, *RowError) {
+	w := t.config.Witness
+	if w == nil {
+		return field, nil
+	}
+	if _, ok := w.Column(field); ok {
+		return field, nil
+	}
+	name := field
+	for i := range w.Columns {
+		switch c := w.Columns[i].Name; {
+		case !adjustsTo(c, field):
+		case name != field:
+			return "", t.refuse(AmbiguousColumn, field, fmt.Errorf("the source's columns %q and %q are both called so in the event", name, c))
+		default:
+			name = c
+		}
+	}
+	return name, nil
+}
+
+// adjustsTo says whether Debezium calls a column of this name field, in one of its modes for Avro.
+func adjustsTo(column, field string) bool {
+	return debezium.AvroName(column, false) == field || debezium.AvroUnicodeName(column) == field
 }
 
 func (t *Target) witness(field string) schema.Type {

@@ -40,6 +40,10 @@ func TestColumnsAreFoundByNameThenByNameInAnotherCase(t *testing.T) {
 		"exact among cases":     {textColumns("id", "Group", "group"), textRow("id", "1", "group", "g"), "", "1|-|g"},
 		"another case":          {textColumns("id", "Name"), textRow("ID", "1", "NAME", "n"), "", "1|n"},
 		"shortened":             {textColumns("id", Postgres{}.ShortName(long)), textRow("id", "1", long, "n"), "", "1|n"},
+		"adjusted for Avro":     {textColumns("id", "user-name", "été", "2nd"), textRow("id", "1", "user_name", "n", "_t_", "e", "_2nd", "2"), "", "1|n|e|2"},
+		"in Unicode for Avro":   {textColumns("id", "user-name", "a_b"), textRow("id", "1", "user_u002dname", "n", "a_u005fb", "b"), "", "1|n|b"},
+		"exact and adjusted":    {textColumns("id", "user-name", "user_name"), textRow("id", "1", "user_name", "n"), "", "1|-|n"},
+		"two adjusted ones fit": {textColumns("id", "user-name", "user.name"), textRow("id", "1", "user_name", "n"), AmbiguousColumn, ""},
 		"generated is skipped":  {generated, textRow("id", "1", "sum", "2"), "", "1"},
 		"two columns fit":       {textColumns("id", "Group", "group"), textRow("id", "1", "GROUP", "g"), AmbiguousColumn, ""},
 		"two fields for one":    {textColumns("id", "group"), textRow("id", "1", "group", "a", "Group", "b"), AmbiguousColumn, ""},
@@ -71,6 +75,32 @@ func TestColumnsAreFoundByNameThenByNameInAnotherCase(t *testing.T) {
 		}
 		if s := strings.Join(got, "|"); s != c.text {
 			t.Errorf("%s: got %s, want %s", name, s, c.text)
+		}
+	}
+}
+
+// TestAdjustedNamesAreUndoneByTheSourcesTable: where the source's columns are known, a column of the target that happens
+// to fit is not taken for one of them.
+func TestAdjustedNamesAreUndoneByTheSourcesTable(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		source, target schema.Table
+		want           Class // empty: it is added
+	}{
+		"adjusted at the source":    {textColumns("id", "user-name"), textColumns("id", "user-name"), ""},
+		"called so at the source":   {textColumns("id", "user_name"), textColumns("id", "user_name"), ""},
+		"two columns at the source": {textColumns("id", "user-name", "user.name"), textColumns("id", "user-name", "user.name"), AmbiguousColumn},
+		"adjusted in the target":    {textColumns("id", "user-name"), textColumns("id", "user_name"), ""},
+		"in neither":                {textColumns("id", "user-name"), textColumns("id", "name"), MissingColumn},
+	} {
+		target, err := NewTarget(Postgres{}, c.target, TargetConfig{Witness: &c.source})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = NewBatch(Postgres{}).Add(target, &debezium.Event{Op: debezium.Create, After: textRow("id", "1", "user_name", "n")})
+		var row *RowError
+		if c.want == "" && err != nil || c.want != "" && (!errors.As(err, &row) || row.Class != c.want) {
+			t.Errorf("%s: got %v, want class %q", name, err, c.want)
 		}
 	}
 }

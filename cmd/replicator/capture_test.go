@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,12 +30,15 @@ func TestCapture(t *testing.T) {
 		config map[string]string
 		setup  string
 		skip   string // tables
+		only   string // tables that were recorded, if not all
 	}{
-		"plain": {plainLost, nil, "", "dbz_signal"},
-		"bare":  {bareLost, nil, "", "dbz_signal"},
-		"loose": {looseLost, map[string]string{"source.binary": "hex"}, looseNumbers, "dbz_signal"},
+		"plain": {lost: plainLost, skip: "dbz_signal"},
+		"bare":  {lost: bareLost, skip: "dbz_signal"},
+		"loose": {lost: looseLost, config: map[string]string{"source.binary": "hex"}, setup: looseNumbers, skip: "dbz_signal"},
 		// Of a flattened update there is no row before: in a table without a key nothing tells which row it changed.
-		"flat": {plainLost, nil, "", "(dbz_signal|audit_log)"},
+		"flat":  {lost: plainLost, skip: "(dbz_signal|audit_log)"},
+		"avro":  {lost: plainLost, skip: "dbz_signal"},
+		"avroh": {lost: plainLost, skip: "dbz_signal", only: "customers numbers orders"},
 	} {
 		t.Run(connector, func(t *testing.T) {
 			t.Parallel()
@@ -44,42 +48,63 @@ func TestCapture(t *testing.T) {
 			if c.setup != "" {
 				r.exec(t, c.setup)
 			}
-			produceCapture(t, connector, "", nil)
+			schemas := captureSchemas(t)
+			server := httptest.NewServer(schemas)
+			t.Cleanup(server.Close)
+			produceCapture(t, connector, "", schemas, nil)
 			config := fmt.Sprintf("pipeline: capture-%[1]s\nsource:\n  brokers: [%[2]s]\n  topics: ['%[1]s\\.shop\\..*']\n  schema_changes: %[1]s\n"+
+				"  registry: {url: '%[5]s/apis/ccompat/v7'}\n"+
 				"target: {url: '%[3]s'}\ntables: [{match: 'shop\\.%[4]s', skip: true}]\nhttp: {listen: ''}\n",
-				connector, strings.Join(caseBroker(t).Addrs(), ", "), r.url, c.skip)
+				connector, strings.Join(caseBroker(t).Addrs(), ", "), r.url, c.skip, server.URL)
 			if code, stderr := r.runConfig(t.Context(), t, config); code != 0 {
 				t.Fatalf("exit code %d:\n%s", code, stderr)
 			}
-			compareCapture(t, r, c.skip, c.lost)
+			compareCapture(t, r, c.skip, c.only, c.lost)
 		})
 	}
+}
+
+// captureSchemas is the registry that the Avro connectors wrote to.
+func captureSchemas(t *testing.T) debeziumtest.Schemas {
+	t.Helper()
+	schemas, err := debeziumtest.LoadSchemas(filepath.Join(captured, "registry", "schemas.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schemas
 }
 
 // TestCaptureOfARestartingConnector is TestCapture for a connector that dies after every change and sends the last ones
 // again. In tables without a key it shows whether a repetition was applied.
 func TestCaptureOfARestartingConnector(t *testing.T) {
 	t.Parallel()
-	produceCapture(t, "plain", "again", resent)
-	for _, rows := range []string{"100000", "1"} {
-		t.Run("rows="+rows, func(t *testing.T) {
-			t.Parallel()
-			r := &caseRun{url: caseDatabase(t, "again_"+rows), config: map[string]string{"schema.types.nul": "strip", "checkpoint.rows": rows}}
-			config := fmt.Sprintf("pipeline: again-%s\nsource:\n  brokers: [%s]\n  topics: ['again-plain\\.shop\\..*']\n  schema_changes: again-plain\n"+
-				"target: {url: '%s'}\ntables: [{match: 'shop\\.dbz_signal', skip: true}]\nhttp: {listen: ''}\n",
-				rows, strings.Join(caseBroker(t).Addrs(), ", "), r.url)
-			if code, stderr := r.runConfig(t.Context(), t, config); code != 0 {
-				t.Fatalf("exit code %d:\n%s", code, stderr)
-			}
-			compareCapture(t, r, "dbz_signal", plainLost)
-		})
+	schemas := captureSchemas(t)
+	server := httptest.NewServer(schemas)
+	t.Cleanup(server.Close)
+	for _, connector := range []string{"plain", "avro"} {
+		produceCapture(t, connector, "again", schemas, resent)
+		for _, rows := range []string{"100000", "1"} {
+			t.Run(connector+" rows="+rows, func(t *testing.T) {
+				t.Parallel()
+				name := "again_" + connector + "_" + rows
+				r := &caseRun{url: caseDatabase(t, name), config: map[string]string{"schema.types.nul": "strip", "checkpoint.rows": rows}}
+				config := fmt.Sprintf("pipeline: %[1]s\nsource:\n  brokers: [%[2]s]\n  topics: ['again-%[4]s\\.shop\\..*']\n  schema_changes: again-%[4]s\n"+
+					"  registry: {url: '%[5]s/apis/ccompat/v7'}\n"+
+					"target: {url: '%[3]s'}\ntables: [{match: 'shop\\.dbz_signal', skip: true}]\nhttp: {listen: ''}\n",
+					name, strings.Join(caseBroker(t).Addrs(), ", "), r.url, connector, server.URL)
+				if code, stderr := r.runConfig(t.Context(), t, config); code != 0 {
+					t.Fatalf("exit code %d:\n%s", code, stderr)
+				}
+				compareCapture(t, r, "dbz_signal", "", plainLost)
+			})
+		}
 	}
 }
 
 // produceCapture writes a connector's topics to the broker: all of its schema changes, and its rows from before the
 // first ALTER. The topics are called by the recorded names, after name and a dash if it is not empty. resend, if not nil,
 // turns a topic's rows into what a connector sends that restarts on the way.
-func produceCapture(t *testing.T, connector, name string, resend func([]debezium.Record) []debezium.Record) {
+func produceCapture(t *testing.T, connector, name string, schemas debezium.Schemas, resend func(*testing.T, []debezium.Record, debezium.Schemas) []debezium.Record) {
 	t.Helper()
 	topics, err := debeziumtest.Load(filepath.Join(captured, connector))
 	if err != nil {
@@ -88,7 +113,7 @@ func produceCapture(t *testing.T, connector, name string, resend func([]debezium
 	var alter int64
 	for _, r := range topics[connector] {
 		if bytes.Contains(r.Value, []byte("ADD COLUMN phone")) {
-			alter = sourcePosition(t, r.Value)
+			alter = captureEvent(t, r, schemas).Source.Pos
 		}
 	}
 	if alter == 0 {
@@ -104,14 +129,14 @@ func produceCapture(t *testing.T, connector, name string, resend func([]debezium
 		}
 		var out []debezium.Record
 		for _, r := range records {
-			if rows && r.Value != nil && sourcePosition(t, r.Value) >= alter {
+			if rows && r.Value != nil && captureEvent(t, r, schemas).Source.Pos >= alter {
 				break
 			}
 			r.Partition.Topic = topic
 			out = append(out, r)
 		}
 		if rows && resend != nil {
-			out = resend(out)
+			out = resend(t, out, schemas)
 		}
 		for part := range slices.Chunk(out, 3) { // a batch has a greatest size
 			if err := caseBroker(t).Produce(t.Context(), part...); err != nil {
@@ -123,12 +148,13 @@ func produceCapture(t *testing.T, connector, name string, resend func([]debezium
 
 // resent is what a connector sends that dies after every record that follows its snapshot, and goes back by up to three
 // records each time.
-func resent(records []debezium.Record) []debezium.Record {
+func resent(t *testing.T, records []debezium.Record, schemas debezium.Schemas) []debezium.Record {
+	t.Helper()
 	var out []debezium.Record
 	first := 0
 	for i, r := range records {
 		out = append(out, r)
-		if bytes.Contains(r.Value, []byte(`"op":"r"`)) {
+		if captureEvent(t, r, schemas).Op == debezium.Read {
 			first = i + 1
 			continue
 		}
@@ -137,20 +163,14 @@ func resent(records []debezium.Record) []debezium.Record {
 	return out
 }
 
-func sourcePosition(t *testing.T, value []byte) int64 {
+func captureEvent(t *testing.T, r debezium.Record, schemas debezium.Schemas) debezium.Event {
 	t.Helper()
-	type envelope struct {
-		Source struct{ Pos int64 }
-		Flat   int64 `json:"__source_pos"`
-	}
-	var v struct {
-		envelope
-		Payload envelope
-	}
-	if err := json.Unmarshal(value, &v); err != nil {
+	d := debezium.NewDecoder(debezium.DecoderConfig{Schemas: schemas})
+	events, err := d.DecodeBatchContext(t.Context(), &debezium.Batch{Partition: r.Partition, Records: []debezium.Record{r}})
+	if err != nil {
 		t.Fatal(err)
 	}
-	return max(v.Source.Pos, v.Payload.Source.Pos, v.Payload.Flat)
+	return events[0]
 }
 
 // plainLost is what is lost before the connector's options matter.
@@ -224,11 +244,11 @@ func looseLost(table string, row map[string]*string) bool {
 	return false
 }
 
-func compareCapture(t *testing.T, r *caseRun, skip string, lost func(string, map[string]*string) bool) {
+func compareCapture(t *testing.T, r *caseRun, skip, only string, lost func(string, map[string]*string) bool) {
 	t.Helper()
 	var report []e2e.Difference
 	for _, table := range captureTables(t) {
-		if strings.Contains(skip, table.Name) {
+		if strings.Contains(skip, table.Name) || only != "" && !strings.Contains(only, table.Name) {
 			continue
 		}
 		var source []e2e.Row

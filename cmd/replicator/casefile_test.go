@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -23,8 +24,11 @@ type caseFile struct {
 		Headers   yaml.Node
 		Key       yaml.Node
 		Value     yaml.Node
+		KeyHex    string `yaml:"key_hex"`
+		ValueHex  string `yaml:"value_hex"`
 	}
-	Expect yaml.Node
+	Registry map[int]yaml.Node // Avro schemas by id
+	Expect   yaml.Node
 }
 
 // caseRecord is one event as it goes to the broker; nil is Kafka's null.
@@ -114,12 +118,24 @@ func (c *caseFile) records(t *testing.T) []caseRecord {
 	for _, e := range c.Events {
 		r := caseRecord{topic: e.Topic, partition: e.Partition, headers: map[string][]byte{}}
 		r.key, r.value = jsonBytes(t, &e.Key), jsonBytes(t, &e.Value)
+		if e.KeyHex != "" {
+			r.key, r.value = hexBytes(t, e.KeyHex), hexBytes(t, e.ValueHex)
+		}
 		for i := 0; i+1 < len(e.Headers.Content); i += 2 {
 			r.headers[e.Headers.Content[i].Value] = jsonBytes(t, e.Headers.Content[i+1])
 		}
 		out = append(out, r)
 	}
 	return out
+}
+
+func hexBytes(t *testing.T, digits string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(digits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // jsonBytes writes a node as JSON, members in their order and numbers digit by digit. A null is nil.

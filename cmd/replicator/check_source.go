@@ -10,6 +10,7 @@ import (
 
 	"replicator/debezium"
 	"replicator/debezium/kafka"
+	"replicator/debezium/registry"
 	"replicator/schema"
 	"replicator/sqlgen"
 )
@@ -44,6 +45,7 @@ func checkSource(ctx context.Context, c *config, f *findings) []knownTable {
 		return nil
 	}
 	checkTopics(ctx, source, all, f)
+	checkRegistry(ctx, c, f)
 	for _, t := range []struct{ key, name string }{{"transactions", c.Source.Transactions}, {"schema_changes", c.Source.SchemaChanges}} {
 		if t.name != "" && !slices.Contains(all, t.name) {
 			f.fail(t.key, fmt.Sprintf("correct source.%s: it is the connector's topic.prefix for schema_changes, and that with .transaction for transactions", t.key), "there is no topic %s", t.name)
@@ -76,6 +78,22 @@ func checkTopics(ctx context.Context, source *kafka.Source, all []string, f *fin
 	f.ok("topics", "%d topics, %d partitions, about %d records", len(topics), partitions, records)
 }
 
+// checkRegistry asks the schema registry, if there is one.
+func checkRegistry(ctx context.Context, c *config, f *findings) {
+	if c.Source.Registry.URL == "" {
+		return
+	}
+	r, err := registry.New(c.Source.Registry)
+	if err == nil {
+		err = r.Probe(ctx)
+	}
+	if err != nil {
+		f.fail("registry", "see to source.registry", "the schema registry cannot be used: %s", reason(err))
+		return
+	}
+	f.ok("registry", "%s", redact(c.Source.Registry.URL))
+}
+
 // checkSchemaChanges reads the schema-change topic.
 func checkSchemaChanges(ctx context.Context, c *config, source *kafka.Source, all []string, f *findings) []knownTable {
 	topic := c.Source.SchemaChanges
@@ -91,7 +109,7 @@ func checkSchemaChanges(ctx context.Context, c *config, source *kafka.Source, al
 		f.fail("schema_changes", "see to the topic", "topic %s cannot be read: %s", topic, reason(err))
 		return nil
 	}
-	tables, err := describedTables(c, topic, records)
+	tables, err := describedTables(ctx, c, topic, records)
 	if err != nil {
 		f.fail("schema_changes", "is it the connector's schema-change topic?", "%v", err)
 		return nil
@@ -105,9 +123,12 @@ func checkSchemaChanges(ctx context.Context, c *config, source *kafka.Source, al
 }
 
 // describedTables returns the tables as the topic leaves them, by name, without those that a rule skips.
-func describedTables(c *config, topic string, records []debezium.Record) ([]knownTable, error) {
-	decoder := debezium.NewDecoder(debezium.DecoderConfig{})
-	events, err := decoder.DecodeBatch(&debezium.Batch{Partition: debezium.Partition{Topic: topic}, Records: records})
+func describedTables(ctx context.Context, c *config, topic string, records []debezium.Record) ([]knownTable, error) {
+	decoder, err := openDecoder(c, nil)
+	if err != nil {
+		return nil, err
+	}
+	events, err := decoder.DecodeBatchContext(ctx, &debezium.Batch{Partition: debezium.Partition{Topic: topic}, Records: records})
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"replicator/checkpoint"
+	"replicator/debezium/registry"
 	"replicator/sqlgen"
 )
 
@@ -36,6 +37,7 @@ type sourceConfig struct {
 	Format        string
 	Binary        string
 	TimePrecision string
+	Registry      registry.Config // its URL is empty if there is none
 }
 
 type targetConfig struct {
@@ -78,7 +80,10 @@ const documentedListen = "127.0.0.1:8088"
 // defaults returns the configuration of a file that sets only what it must.
 func defaults() config {
 	return config{
-		Source:   sourceConfig{Deduplicate: true, Start: "earliest", Format: "auto", Binary: "base64", TimePrecision: "auto"},
+		Source: sourceConfig{
+			Deduplicate: true, Start: "earliest", Format: "auto", Binary: "base64", TimePrecision: "auto",
+			Registry: registry.Config{IDs: registry.AutoIDs},
+		},
 		Target:   targetConfig{Table: "{table}"},
 		Delivery: checkpoint.TwoPhase,
 		Checkpoint: checkpointConfig{
@@ -117,6 +122,9 @@ func parseConfig(file string, text []byte, overrides []string, getenv func(strin
 	d.expand(d.root, getenv)
 	root.set(d, d.root, "")
 	d.require(root)
+	if c.Source.Format == "avro" && c.Source.Registry.URL == "" {
+		d.missing("source.registry.url", "source.format: avro needs the registry that the connector uses")
+	}
 	if err := d.err(); err != nil {
 		return config{}, err
 	}

@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"replicator/checkpoint"
+	"replicator/debezium/registry"
 	"replicator/sqlgen"
 )
 
@@ -80,15 +81,16 @@ func sourceKeys(c *sourceConfig) section {
 		{name: "transactions", value: word(&c.Transactions)},
 		{name: "deduplicate", value: boolean(&c.Deduplicate)},
 		{name: "start", value: word(&c.Start, startPolicy)},
-		{name: "format", value: oneOf(&c.Format, []string{"auto", "json"}, "avro", "protobuf")},
+		{name: "format", value: oneOf(&c.Format, []string{"auto", "json", "avro"}, "protobuf")},
 		{name: "binary", value: oneOf(&c.Binary, []string{"base64", "base64-url-safe", "hex"})},
 		{name: "time_precision", value: oneOf(&c.TimePrecision, []string{"auto", "adaptive", "connect"})},
 		{name: "tls", value: off{"Kafka over TLS", tlsKeys}},
 		{name: "sasl", value: off{"logging in to Kafka", []string{"mechanism", "username", "password"}}},
 		{name: "registry", value: section{
-			{name: "url", value: laterSecret("a schema registry")},
-			{name: "username", value: laterSecret("a schema registry")},
-			{name: "password", value: laterSecret("a schema registry")},
+			{name: "url", value: registryURL(&c.Registry.URL)},
+			{name: "username", value: word(&c.Registry.Username)},
+			{name: "password", value: secretWord(&c.Registry.Password)},
+			{name: "ids", value: oneOf(&c.Registry.IDs, []registry.Numbering{registry.AutoIDs, registry.GlobalIDs, registry.ContentIDs})},
 		}},
 	}
 }
@@ -234,6 +236,27 @@ func targetURL(p *string) secret {
 		if _, err := url.Parse(s); err != nil {
 			return errors.New("cannot be read as a URL; characters such as @ / # % of a password must be percent-encoded, or come from ${NAME}, which encodes them")
 		}
+		*p = s
+		return nil
+	}
+}
+
+// registryURL is a registry's address, or nothing. It may hold a password.
+func registryURL(p *string) secret {
+	return func(s string) error {
+		if s != "" {
+			if _, err := registry.New(registry.Config{URL: s}); err != nil {
+				return errors.New("must be http://HOST:PORT or https://HOST:PORT, with a path if the registry has one, as in http://127.0.0.1:8080/apis/ccompat/v7")
+			}
+		}
+		*p = s
+		return nil
+	}
+}
+
+// secretWord is text that no error may show.
+func secretWord(p *string) secret {
+	return func(s string) error {
 		*p = s
 		return nil
 	}

@@ -127,9 +127,13 @@ func (d *document) requireIn(s section, n *yaml.Node, path string) {
 		if sub, ok := k.value.(section); ok {
 			d.requireIn(sub, child, join(path, k.name))
 		} else if k.required != "" && child == nil {
-			d.errs = append(d.errs, configError{where: d.file, line: math.MaxInt, key: join(path, k.name), msg: "is missing: " + k.required})
+			d.missing(join(path, k.name), k.required)
 		}
 	}
+}
+
+func (d *document) missing(key, why string) {
+	d.errs = append(d.errs, configError{where: d.file, line: math.MaxInt, key: key, msg: "is missing: " + why})
 }
 
 // scalar is a value that is one piece of text. Its error says what the text must be.

@@ -25,6 +25,7 @@ var allowedImports = map[string][]string{
 	// The leaves: a driver is imported by its leaf only.
 	"debezium/kafka":             {"debezium", "github.com/segmentio/kafka-go", "github.com/klauspost/compress"},
 	"debezium/kafka/broker":      {"debezium", "github.com/twmb/franz-go"},
+	"debezium/registry":          {"debezium"}, // and net/http
 	"debezium/debeziumtest":      {"debezium"},
 	"txnsink/postgres":           {"txnsink", "sqlgen", "schema", "migrations", "github.com/jackc/pgx/v5", "github.com/golang-migrate/migrate/v4"},
 	"txnsink/postgres/preflight": {"github.com/jackc/pgx/v5"}, // asks as a stranger would, without a sink
@@ -41,7 +42,7 @@ var allowedImports = map[string][]string{
 
 	// The command, which wires.
 	"cmd/replicator": {
-		"schema", "debezium", "debezium/kafka", "sqlgen", "txnsink", "txnsink/postgres",
+		"schema", "debezium", "debezium/kafka", "debezium/registry", "sqlgen", "txnsink", "txnsink/postgres",
 		"checkpoint", "checkpoint/file", "checkpoint/postgres", "cmd/replicator/demo", "txnsink/postgres/preflight",
 		"github.com/spf13/cobra", "go.yaml.in/yaml/v3",
 	},
@@ -54,7 +55,7 @@ var allowedImports = map[string][]string{
 
 // testOnly is what tests may import besides: servers, suites, and drivers that serve as an oracle.
 var testOnly = []string{
-	"debezium", "debezium/debeziumtest", "debezium/kafka", "debezium/kafka/broker", "txnsink/sinktest", "txnsink/postgres", "txnsink/postgres/pgserver",
+	"debezium", "debezium/debeziumtest", "debezium/kafka", "debezium/kafka/broker", "debezium/registry", "txnsink/sinktest", "txnsink/postgres", "txnsink/postgres/pgserver",
 	"checkpoint/storetest", "checkpoint/file", "checkpoint/postgres", "sqlgen", "schema", "txnsink", "e2e", "testdata/debezium",
 	"github.com/jackc/pgx/v5", "github.com/twmb/franz-go", "github.com/segmentio/kafka-go", "github.com/klauspost/compress", "go.yaml.in/yaml/v3",
 }

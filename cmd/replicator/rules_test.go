@@ -137,7 +137,7 @@ func TestTableRulesOfCreatedTables(t *testing.T) {
 	t.Parallel()
 	r := &caseRun{url: caseDatabase(t, "rules_created"), config: map[string]string{"schema.types.nul": "strip"}}
 	r.exec(t, "CREATE SCHEMA crm")
-	produceCapture(t, "plain", "created", nil)
+	produceCapture(t, "plain", "created", nil, nil)
 	config := fmt.Sprintf(`pipeline: rules-created
 source:
   brokers: [%s]

@@ -13,6 +13,7 @@ import (
 	pgstore "replicator/checkpoint/postgres"
 	"replicator/debezium"
 	"replicator/debezium/kafka"
+	"replicator/debezium/registry"
 	"replicator/sqlgen"
 	"replicator/txnsink"
 	"replicator/txnsink/postgres"
@@ -63,6 +64,27 @@ func openSource(c *config, log *slog.Logger) (*kafka.Source, error) {
 	return kafka.New(k)
 }
 
+// openDecoder describes how records are read. It connects to nothing.
+func openDecoder(c *config, log *slog.Logger) (*debezium.Decoder, error) {
+	d := debezium.DecoderConfig{Format: formats[c.Source.Format]}
+	if log != nil {
+		d.Chose = func(topic string, f debezium.Format) {
+			log.Info("found a topic's format", "pipeline", c.Pipeline, "topic", topic, "format", f.String())
+		}
+	}
+	if c.Source.Registry.URL != "" {
+		r, err := registry.New(c.Source.Registry)
+		if err != nil {
+			return nil, fmt.Errorf("source.registry: %w", err)
+		}
+		d.Schemas = r
+	}
+	return debezium.NewDecoder(d), nil
+}
+
+// formats are the values of source.format.
+var formats = map[string]debezium.Format{"auto": debezium.Auto, "json": debezium.JSON, "avro": debezium.Avro}
+
 // openSink connects to the target.
 func openSink(ctx context.Context, c *config, log *slog.Logger) (*postgres.Sink, error) {
 	return postgres.Open(ctx, postgres.Config{URL: c.Target.URL, Pipeline: c.Pipeline, Log: log})
@@ -86,9 +108,10 @@ func openStore(ctx context.Context, c *config) (checkpoint.Store, error) {
 
 // ends is what a pipeline reads from and writes to.
 type ends struct {
-	source *kafka.Source
-	sink   *postgres.Sink
-	store  checkpoint.Store
+	source  *kafka.Source
+	decoder *debezium.Decoder
+	sink    *postgres.Sink
+	store   checkpoint.Store
 }
 
 // openEnds connects to everything, and creates the replicator's own tables if they are missing. While the target cannot
@@ -98,9 +121,13 @@ func openEnds(ctx context.Context, c *config, log *slog.Logger) (*ends, error) {
 	if err != nil {
 		return nil, err
 	}
+	decoder, err := openDecoder(c, log)
+	if err != nil {
+		return nil, err
+	}
 	delay := firstConnectDelay
 	for {
-		e := &ends{source: source}
+		e := &ends{source: source, decoder: decoder}
 		err := e.connect(ctx, c, log)
 		if err == nil {
 			return e, nil
@@ -162,7 +189,7 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 		Rows: c.Checkpoint.Rows, Bytes: c.Checkpoint.Bytes, Retain: c.Checkpoint.Retain,
 		Workers: 1,
 		Source:  kafkaSource{e.source}, Sink: e.sink, Store: e.store,
-		Decoder: debezium.NewDecoder(debezium.DecoderConfig{}),
+		Decoder: e.decoder,
 		Tables: checkpoint.TablesConfig{
 			Template: c.Target.Table, Create: c.Schema.Create,
 			SchemaTopic: c.Source.SchemaChanges, SchemaWait: schemaWait, Options: options,

@@ -1,0 +1,210 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"replicator/debezium"
+)
+
+// Config is how a registry is reached.
+type Config struct {
+	// URL is the registry's address, http or https. Of Apicurio it is that of its Confluent-compatible API, as in
+	// http://127.0.0.1:8080/apis/ccompat/v7, or of its own, as in http://127.0.0.1:8080/apis/registry/v3.
+	URL string
+	// Username and Password are for basic authentication; empty: none, or those in the URL.
+	Username, Password string
+	// IDs says what the ids before a value are; it matters for Apicurio only, which has two numberings.
+	IDs Numbering
+}
+
+// Numbering is which of Apicurio's two numbers its serializers write (their option use-id). The same number can name
+// two schemas, and nothing in a record says which is meant.
+type Numbering string
+
+// The numberings. AutoIDs finds out by schemas that exist in one numbering only, or that are of the record's topic by
+// their name, and fails where that does not tell.
+const (
+	AutoIDs    Numbering = "auto"
+	GlobalIDs  Numbering = "global"
+	ContentIDs Numbering = "content"
+)
+
+// Bounds of asking.
+const (
+	attempts        = 5 // of a registry that fails
+	unknownAttempts = 3 // of one that does not know the id: a follower learns of a new schema after its leader
+	firstDelay      = 100 * time.Millisecond
+	lastDelay       = 2 * time.Second
+	requestTimeout  = 10 * time.Second
+	maxAnswer       = 16 << 20 // bytes
+	maxMessage      = 200      // bytes of a registry's message in an error
+)
+
+// Client asks one registry. It is safe for concurrent use.
+type Client struct {
+	base     *url.URL // without user, query and final slash
+	username string
+	password string
+	http     http.Client
+
+	mu       sync.Mutex
+	ids      Numbering
+	asked    bool     // whether the registry is Apicurio is known:
+	apicurio *url.URL // the address of its own API; nil: it is not
+}
+
+var _ debezium.Schemas = (*Client)(nil)
+
+// New returns a Client. It connects to nothing.
+func New(c Config) (*Client, error) {
+	u, err := url.Parse(c.URL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, errors.New("the registry's URL must be http://host:port or https://host:port, with its path if it has one")
+	}
+	out := &Client{username: c.Username, password: c.Password, ids: cmp.Or(c.IDs, AutoIDs), http: http.Client{Timeout: requestTimeout}}
+	if u.User != nil && c.Username == "" {
+		out.username = u.User.Username()
+		out.password, _ = u.User.Password()
+	}
+	out.base = &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.Path, "/")}
+	return out, nil
+}
+
+// Schema implements [debezium.Schemas]. It tries again for some seconds while the registry cannot be reached, or fails.
+func (c *Client) Schema(ctx context.Context, id debezium.SchemaID, topic string) (string, error) {
+	delay := firstDelay
+	for attempt := 1; ; attempt++ {
+		text, err := c.once(ctx, id, topic)
+		var failed *answerError
+		switch {
+		case err == nil, ctx.Err() != nil, attempt == attempts:
+			return text, err
+		case errors.Is(err, debezium.ErrNoSchema) && attempt == unknownAttempts:
+			return "", err
+		case errors.As(err, &failed) && !failed.passes():
+			return "", err
+		}
+		wait := time.NewTimer(delay)
+		select {
+		case <-ctx.Done():
+			wait.Stop()
+			return "", err
+		case <-wait.C:
+		}
+		delay = min(2*delay, lastDelay)
+	}
+}
+
+// Probe asks for what every registry answers, to find out whether it can be reached and lets this user in.
+func (c *Client) Probe(ctx context.Context) error {
+	path := "/schemas/types"
+	if c.native() {
+		path = "/system/info"
+	}
+	_, err := c.ask(ctx, c.base, path)
+	return err
+}
+
+// once asks for a schema.
+func (c *Client) once(ctx context.Context, id debezium.SchemaID, topic string) (string, error) {
+	base, err := c.own(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case base == nil && id.Kind == debezium.WireID:
+		answer, err := c.ask(ctx, c.base, fmt.Sprintf("/schemas/ids/%d", id.ID))
+		if err != nil {
+			return "", unknown(err)
+		}
+		return confluent(answer)
+	case base == nil:
+		return "", fmt.Errorf("%w: only Apicurio has such ids, and there is none at %s", debezium.ErrNoSchema, c.base)
+	case id.Kind == debezium.GlobalID:
+		return c.numbered(ctx, base, GlobalIDs, id.ID)
+	case id.Kind == debezium.ContentID:
+		return c.numbered(ctx, base, ContentIDs, id.ID)
+	}
+	return c.either(ctx, base, id.ID, topic)
+}
+
+// confluent takes the schema out of an answer of Confluent's API.
+func confluent(answer []byte) (string, error) {
+	var a struct {
+		Schema     string            `json:"schema"`
+		SchemaType string            `json:"schemaType"` // left out for Avro
+		References []json.RawMessage `json:"references"`
+	}
+	if err := json.Unmarshal(answer, &a); err != nil {
+		return "", fmt.Errorf("the schema registry's answer: %w", err)
+	}
+	switch {
+	case a.SchemaType != "" && a.SchemaType != "AVRO":
+		return "", fmt.Errorf("%w: the schema is one of type %q", debezium.ErrNoSchema, a.SchemaType)
+	case len(a.References) > 0:
+		return "", fmt.Errorf("%w: the schema refers to other subjects, which Kafka Connect's do not", debezium.ErrNoSchema)
+	}
+	return a.Schema, nil
+}
+
+// ask sends a request and returns the body of an answer that is OK.
+func (c *Client) ask(ctx context.Context, base *url.URL, path string) (_ []byte, err error) {
+	address := base.JoinPath(path)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
+	if err != nil {
+		return nil, fmt.Errorf("ask the schema registry: %w", err)
+	}
+	req.Header.Set("Accept", "application/vnd.schemaregistry.v1+json, application/json, */*")
+	if c.username != "" || c.password != "" {
+		req.SetBasicAuth(c.username, c.password)
+	}
+	answer, err := c.http.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("ask the schema registry: %w", err)
+	}
+	defer func() {
+		if e := answer.Body.Close(); err == nil && e != nil {
+			err = fmt.Errorf("ask the schema registry: %w", e)
+		}
+	}()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
+	if err != nil {
+		return nil, fmt.Errorf("ask the schema registry for %s: %w", address, err)
+	}
+	if answer.StatusCode != http.StatusOK {
+		failed := &answerError{address: address.String(), code: answer.StatusCode, message: message(body)}
+		if failed.code == http.StatusUnauthorized || failed.code == http.StatusForbidden {
+			return nil, &deniedError{failed}
+		}
+		return nil, failed
+	}
+	if len(body) > maxAnswer {
+		return nil, fmt.Errorf("%w: the answer to %s has more than %d bytes", debezium.ErrNoSchema, address, maxAnswer)
+	}
+	return body, nil
+}
+
+// message is what a registry says of an error, in Confluent's and Apicurio's answers.
+func message(body []byte) string {
+	var a struct {
+		Message string `json:"message"`
+		Title   string `json:"title"`
+	}
+	if json.Unmarshal(body, &a) != nil {
+		return ""
+	}
+	m := strings.ToValidUTF8(a.Message, "?")
+	if m == "" {
+		m = strings.ToValidUTF8(a.Title, "?")
+	}
+	return strings.ToValidUTF8(m[:min(len(m), maxMessage)], "")
+}

@@ -1,0 +1,209 @@
+package registry_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"replicator/debezium"
+	"replicator/debezium/debeziumtest"
+	"replicator/debezium/registry"
+)
+
+func wire(id int64) debezium.SchemaID { return debezium.SchemaID{Kind: debezium.WireID, ID: id} }
+
+// serve returns a client of a registry that answers so.
+func serve(t *testing.T, c registry.Config, answer http.HandlerFunc) *registry.Client {
+	t.Helper()
+	server := httptest.NewServer(answer)
+	t.Cleanup(server.Close)
+	c.URL = strings.Replace(c.URL, "SERVER", strings.TrimPrefix(server.URL, "http://"), 1)
+	client, err := registry.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// confluent is a registry with one schema, 7, that answers other paths as Confluent's does.
+func confluent(body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/base/schemas/ids/7" {
+			w.WriteHeader(http.StatusNotFound)
+			body := `{"error_code":40403,"message":"Schema 8 not found"}`
+			if _, err := w.Write([]byte(body)); err != nil {
+				return
+			}
+			return
+		}
+		if _, err := w.Write([]byte(body)); err != nil {
+			return
+		}
+	}
+}
+
+func TestConfluentAnswers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		body string
+		id   debezium.SchemaID
+		want string // a schema, or what an error that wraps ErrNoSchema says
+	}{
+		{`{"schema":"\"int\""}`, wire(7), `"int"`},
+		{`{"schema":"\"int\"","schemaType":"AVRO","references":[]}`, wire(7), `"int"`},
+		{`{"schema":"\"int\""}`, wire(8), `404 Not Found to http://`},
+		{`{"schema":"\"int\""}`, wire(8), `("Schema 8 not found"); is source.registry.url the registry`},
+		{`{"schema":"syntax","schemaType":"PROTOBUF"}`, wire(7), `of type "PROTOBUF"`},
+		{`{"schema":"\"a.B\"","references":[{"name":"a.B"}]}`, wire(7), "refers to other subjects"},
+		{`{"schema":"\"int\""}`, debezium.SchemaID{Kind: debezium.LongID, ID: 7}, "only Apicurio has such ids"},
+		{`{"schema":"\"int\""}`, debezium.SchemaID{Kind: debezium.GlobalID, ID: 7}, "only Apicurio has such ids"},
+		{strings.Repeat(" ", 17<<20), wire(7), "more than 16777216 bytes"},
+	} {
+		client := serve(t, registry.Config{URL: "http://SERVER/base/"}, confluent(c.body))
+		got, err := client.Schema(t.Context(), c.id, "t")
+		if err != nil {
+			if got = err.Error(); !errors.Is(err, debezium.ErrNoSchema) {
+				t.Errorf("%.60s: got error %v, want one that is ErrNoSchema", c.body, err)
+			}
+		}
+		if !strings.Contains(got, c.want) {
+			t.Errorf("%.60s: got %s, want %s", c.body, got, c.want)
+		}
+	}
+}
+
+func TestFailingRegistryIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	client := serve(t, registry.Config{URL: "http://SERVER/base"}, func(w http.ResponseWriter, r *http.Request) {
+		if n := asked.Add(1); n == 1 || n == 2 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		confluent(`{"schema":"\"int\""}`)(w, r)
+	})
+	if got, err := client.Schema(t.Context(), wire(7), "t"); got != `"int"` {
+		t.Errorf("got %s, error %v", got, err)
+	}
+}
+
+// TestEndedContextEndsTheWait: a run that stops does not wait for a registry.
+func TestEndedContextEndsTheWait(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	client := serve(t, registry.Config{URL: "http://SERVER"}, func(w http.ResponseWriter, _ *http.Request) {
+		cancel()
+		w.WriteHeader(http.StatusInternalServerError)
+	})
+	if _, err := client.Schema(ctx, wire(7), "t"); err == nil || errors.Is(err, debezium.ErrNoSchema) {
+		t.Errorf("got error %v, want one that may pass", err)
+	}
+}
+
+func TestPasswordIsSentAndNotShown(t *testing.T) {
+	t.Parallel()
+	for _, c := range []registry.Config{
+		{URL: "http://SERVER", Username: "u", Password: "s3cret"},
+		{URL: "http://u:s3cret@SERVER"},
+	} {
+		client := serve(t, c, func(w http.ResponseWriter, r *http.Request) {
+			if user, password, ok := r.BasicAuth(); !ok || user != "u" || password != "s3cret" {
+				t.Errorf("got user %q, password %q", user, password)
+			}
+			w.WriteHeader(http.StatusForbidden)
+		})
+		for _, err := range []error{client.Probe(t.Context()), second(client.Schema(t.Context(), wire(7), "t"))} {
+			var permanent interface{ Permanent() bool }
+			if !errors.As(err, &permanent) || !permanent.Permanent() || strings.Contains(err.Error(), "s3cret") || !strings.Contains(err.Error(), "403 Forbidden") {
+				t.Errorf("got error %v, want a permanent one without the password", err)
+			}
+		}
+	}
+}
+
+func second(_ string, err error) error { return err }
+
+func TestURLMustBeHTTP(t *testing.T) {
+	t.Parallel()
+	for _, u := range []string{"", "127.0.0.1:8081", "ftp://u:s3cret@h", "http://", "http://[s3cret"} {
+		if _, err := registry.New(registry.Config{URL: u}); err == nil || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%q: got error %v", u, err)
+		}
+	}
+}
+
+// TestApicurioNumbersAreToldApart asks a recorded registry, whose serializer wrote global ids in Confluent's wire format,
+// as its Confluent-compatible API does not know them.
+func TestApicurioNumbersAreToldApart(t *testing.T) {
+	t.Parallel()
+	schemas, err := debeziumtest.LoadSchemas(filepath.Join("..", "..", "testdata", "debezium", "registry", "schemas.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	global := func(id int64) string { return schemas[debezium.SchemaID{Kind: debezium.GlobalID, ID: id}] }
+	content := func(id int64) string { return schemas[debezium.SchemaID{Kind: debezium.ContentID, ID: id}] }
+	long := func(id int64) debezium.SchemaID { return debezium.SchemaID{Kind: debezium.LongID, ID: id} }
+	type question struct {
+		id    debezium.SchemaID
+		topic string
+		want  string // empty: an error that says to set source.registry.ids
+	}
+	for name, c := range map[string]struct {
+		ids  registry.Numbering
+		asks []question
+	}{
+		"by the topic":                   {registry.AutoIDs, []question{{wire(6), "avro.shop.Order", global(6)}, {wire(54), "avro.shop.customers", global(54)}}},
+		"by the topic, content ids":      {registry.AutoIDs, []question{{wire(6), "avroh.shop.customers", content(6)}, {wire(54), "avro.shop.customers", content(54)}}},
+		"by an id that only one has":     {registry.AutoIDs, []question{{wire(49), "renamed", global(49)}, {long(54), "renamed", global(54)}}},
+		"the same schema decides naught": {registry.AutoIDs, []question{{wire(23), "avro.shop.customers", global(23)}, {wire(54), "avro.shop.customers", ""}}},
+		"two versions of one schema":     {registry.AutoIDs, []question{{wire(54), "avro.shop.customers", ""}}},
+		"global by configuration":        {registry.GlobalIDs, []question{{wire(54), "avro.shop.customers", global(54)}, {long(54), "", global(54)}}},
+		"content by configuration":       {registry.ContentIDs, []question{{wire(54), "avro.shop.customers", content(54)}, {long(54), "", content(54)}}},
+		"headers say which":              {registry.AutoIDs, []question{{debezium.SchemaID{Kind: debezium.GlobalID, ID: 54}, "", global(54)}, {debezium.SchemaID{Kind: debezium.ContentID, ID: 54}, "", content(54)}}},
+	} {
+		for _, path := range []string{"/apis/ccompat/v7", "/apis/registry/v2"} {
+			t.Run(fmt.Sprintf("%s%s", name, path), func(t *testing.T) {
+				t.Parallel()
+				client := serve(t, registry.Config{URL: "http://SERVER" + path, IDs: c.ids}, schemas.ServeHTTP)
+				if err := client.Probe(t.Context()); err != nil {
+					t.Error(err)
+				}
+				for _, q := range c.asks {
+					got, err := client.Schema(t.Context(), q.id, q.topic)
+					switch {
+					case q.want == "":
+						if !errors.Is(err, debezium.ErrNoSchema) || !strings.Contains(err.Error(), "set source.registry.ids") {
+							t.Errorf("%v: got error %v", q.id, err)
+						}
+					case err != nil || !sameJSON(t, got, q.want):
+						t.Errorf("%v: got %.80s, error %v, want %.80s", q.id, got, err, q.want)
+					}
+				}
+			})
+		}
+	}
+}
+
+func sameJSON(t *testing.T, a, b string) bool {
+	t.Helper()
+	var x, y json.RawMessage
+	if err := errors.Join(json.Unmarshal([]byte(a), &x), json.Unmarshal([]byte(b), &y)); err != nil {
+		t.Fatal(err)
+	}
+	ca, err := json.Marshal(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cb, err := json.Marshal(y)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(ca) == string(cb)
+}

@@ -2,8 +2,8 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
-	"net"
 	"os"
 	"os/exec"
 	"regexp"
@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"replicator/cmd/replicator/demo"
 )
@@ -110,26 +112,32 @@ func TestFirstSignalCutsALastCheckpoint(t *testing.T) {
 	}
 }
 
+// TestSecondSignalEndsAtOnce: the last checkpoint waits for a lock that somebody holds; a second signal does not.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, 10)
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	define(t, s, "CREATE TABLE t (id int PRIMARY KEY, v text)")
+	s.produce(t, "t", "1")
+	holder, err := pgx.Connect(t.Context(), s.server.URL("postgres"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := silent.Close(); err != nil {
+		if err := holder.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})
-	p := start(t, "run", "--config", s.file, "--set", "source.brokers=['"+silent.Addr().String()+"']")
-	conn, err := silent.Accept() // it has begun, and waits for an answer that never comes
-	if err != nil {
+	if _, err := holder.Exec(t.Context(), "BEGIN; LOCK TABLE t IN EXCLUSIVE MODE"); err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	p := start(t, "run", "--config", s.file)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
+	for waiting := false; !waiting; <-tick.C {
+		if err := holder.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)").Scan(&waiting); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if code := p.exitCode(t, tick.C); code != 128+int(syscall.SIGTERM) {
 		t.Errorf("exit code %d, want 143\n%s", code, p.stderr.String())
 	}

@@ -112,6 +112,24 @@ func TestCaseInAnotherZone(t *testing.T) {
 	r.expect(t, c.result(t, ""))
 }
 
+// TestCheckpointsInADirectory runs case 25 with its checkpoints outside the target, a run for every event.
+func TestCheckpointsInADirectory(t *testing.T) {
+	t.Parallel()
+	c := loadCase(t, "25")
+	r := newCaseRun(t, c)
+	r.config["checkpoint.store"] = "file:" + t.TempDir()
+	for _, record := range c.records(t) {
+		r.produce(t, record)
+		if code, stderr := r.run(t); code != 0 {
+			t.Fatalf("exit code %d:\n%s", code, stderr)
+		}
+	}
+	r.expect(t, c.result(t, ""))
+	if rows := r.exec(t, "SELECT count(*) FROM replicator.checkpoints"); *rows[0][0] != "0" {
+		t.Errorf("%s checkpoints in the target", *rows[0][0])
+	}
+}
+
 // TestCaseNul runs case 13: text that PostgreSQL cannot hold.
 func TestCaseNul(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,8 @@ func (p Postgres) Statements(t *Target, c Changes) []Statement {
 	w.moves(c.Moves)
 	w.updates(c.Updates, true)
 	w.updates(c.Marks, false)
-	w.upserts(c.Upserts)
+	w.creates(c.Upserts[:c.Created])
+	w.upserts(c.Upserts[c.Created:])
 	return w.out
 }
 
@@ -186,31 +187,42 @@ func (w *pgWriter) assignments(g group, prefix string) string {
 	return strings.Join(parts, ", ")
 }
 
+// creates inserts rows that the target should not have.
+func (w *pgWriter) creates(rows []Row) {
+	for _, g := range grouped(len(rows), func(i int) []byte { return rows[i].Data }, isSent) {
+		w.copyOr(UpsertRows, rows, g, func(w *pgWriter) { w.upsertGroup(rows, g) })
+	}
+}
+
 // upserts inserts rows or replaces their values.
 func (w *pgWriter) upserts(rows []Row) {
 	for _, g := range grouped(len(rows), func(i int) []byte { return rows[i].Data }, isSent) {
-		if !w.uniqueKey() {
-			w.upsertWithoutIndex(rows, g)
-			continue
-		}
-		var set []string
-		key := make([]string, len(w.t.Key))
-		for i, c := range w.t.Key {
-			key[i] = w.t.Columns[c].Name
-		}
-		for _, c := range g.columns {
-			if name := w.Quote(w.t.Columns[c].Name); !slices.Contains(w.t.Key, c) {
-				set = append(set, name+" = EXCLUDED."+name)
-			}
-		}
-		sql := w.insert(g) + " ON CONFLICT (" + w.list(key) + ") DO "
-		if len(set) == 0 {
-			sql += "NOTHING"
-		} else {
-			sql += "UPDATE SET " + strings.Join(set, ", ")
-		}
-		w.add(w.rowsOf(UpsertRows, sql, rows, g), len(g.rows))
+		w.upsertGroup(rows, g)
 	}
+}
+
+func (w *pgWriter) upsertGroup(rows []Row, g group) {
+	if !w.uniqueKey() {
+		w.upsertWithoutIndex(rows, g)
+		return
+	}
+	var set []string
+	key := make([]string, len(w.t.Key))
+	for i, c := range w.t.Key {
+		key[i] = w.t.Columns[c].Name
+	}
+	for _, c := range g.columns {
+		if name := w.Quote(w.t.Columns[c].Name); !slices.Contains(w.t.Key, c) {
+			set = append(set, name+" = EXCLUDED."+name)
+		}
+	}
+	sql := w.insert(g) + " ON CONFLICT (" + w.list(key) + ") DO "
+	if len(set) == 0 {
+		sql += "NOTHING"
+	} else {
+		sql += "UPDATE SET " + strings.Join(set, ", ")
+	}
+	w.add(w.rowsOf(UpsertRows, sql, rows, g), len(g.rows))
 }
 
 // uniqueKey says whether the table has a unique index on just the key's columns, which ON CONFLICT needs.
@@ -267,6 +279,6 @@ func (w *pgWriter) overriding(columns []int) string {
 // inserts adds rows to a table without a key.
 func (w *pgWriter) inserts(rows []Row) {
 	for _, g := range grouped(len(rows), func(i int) []byte { return rows[i].Data }, isSent) {
-		w.add(w.rowsOf(InsertRows, w.insert(g), rows, g), len(g.rows))
+		w.copyOr(InsertRows, rows, g, func(w *pgWriter) { w.add(w.rowsOf(InsertRows, w.insert(g), rows, g), len(g.rows)) })
 	}
 }

@@ -2,6 +2,7 @@ package sqlgen
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"replicator/debezium"
@@ -22,6 +23,11 @@ type Statement struct {
 	// Slice returns the same statement for the rows [i, j): how a sink finds the one row that the database refuses.
 	// It is nil when Rows < 2.
 	Slice func(i, j int) Statement
+
+	// Data is what the statement reads, as PostgreSQL's COPY does; nil: nothing. Such a statement has no Args, Origin
+	// and Slice, and is refused as a whole: the sink undoes it then and runs Instead, which has the same effect row by row.
+	Data    func() io.Reader
+	Instead func() []Statement
 }
 
 // StatementKind is what a statement does.

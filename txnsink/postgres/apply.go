@@ -22,20 +22,34 @@ func (t *txn) Apply(ctx context.Context, batch []sqlgen.Statement) error {
 	if err := t.session.trim(ctx); err != nil {
 		return t.fail(ctx, err)
 	}
+	if err := t.sendAll(ctx, batch); err != nil {
+		return t.fail(ctx, err)
+	}
+	return nil
+}
+
+func (t *txn) sendAll(ctx context.Context, batch []sqlgen.Statement) error {
 	for len(batch) > 0 {
 		n := sendable(batch)
-		if err := t.send(ctx, batch[:n]); err != nil {
-			return t.fail(ctx, err)
+		send := t.send
+		if batch[0].Data != nil {
+			send = t.copy
+		}
+		if err := send(ctx, batch[:n]); err != nil {
+			return err
 		}
 		batch = batch[n:]
 	}
 	return nil
 }
 
-// sendable returns how many of the first statements fit into a round trip: at least one.
+// sendable returns how many of the first statements fit into a round trip: at least one, and just one that reads data.
 func sendable(batch []sqlgen.Statement) int {
 	size := 0
 	for i := range batch {
+		if batch[i].Data != nil {
+			return max(i, 1)
+		}
 		for _, a := range batch[i].Args {
 			if array, ok := a.(sqlgen.Array); ok {
 				size += len(array.Data)
@@ -51,13 +65,7 @@ func sendable(batch []sqlgen.Statement) int {
 // send runs statements under a fresh savepoint.
 func (t *txn) send(ctx context.Context, batch []sqlgen.Statement) error {
 	b := &pgconn.Batch{}
-	before := t.begin(b)
-	if t.saved {
-		b.ExecParams("RELEASE SAVEPOINT batch", nil, nil, nil, nil)
-		before++
-	}
-	b.ExecParams("SAVEPOINT batch", nil, nil, nil, nil)
-	before++
+	before := t.save(b)
 	for i := range batch {
 		if err := t.session.add(ctx, b, &batch[i]); err != nil {
 			return err
@@ -76,6 +84,44 @@ func (t *txn) send(ctx context.Context, batch []sqlgen.Statement) error {
 		return err
 	}
 	return t.locate(ctx, batch[:done], &batch[done], err)
+}
+
+// save appends a fresh savepoint to a round trip, and returns how many statements that took.
+func (t *txn) save(b *pgconn.Batch) int {
+	n := t.begin(b)
+	if t.saved {
+		b.ExecParams("RELEASE SAVEPOINT batch", nil, nil, nil, nil)
+		n++
+	}
+	b.ExecParams("SAVEPOINT batch", nil, nil, nil, nil)
+	return n + 1
+}
+
+// copy runs the one statement of batch, a COPY, under a fresh savepoint. When the server refuses it, as it does for a
+// single row that is there, what stands instead of it is run, and tells the row that is to blame if there is one.
+func (t *txn) copy(ctx context.Context, batch []sqlgen.Statement) error {
+	s := &batch[0]
+	if !t.session.mayCopy(s.SQL) {
+		return t.sendAll(ctx, s.Instead())
+	}
+	b := &pgconn.Batch{}
+	t.save(b)
+	if _, err := t.session.run(ctx, b); err != nil {
+		return err
+	}
+	t.saved = true
+	tag, err := t.session.conn.PgConn().CopyFrom(ctx, s.Data(), s.SQL)
+	if err == nil && tag.RowsAffected() != int64(s.Rows) {
+		return fmt.Errorf("%q took %d of %d rows", s.SQL, tag.RowsAffected(), s.Rows)
+	}
+	t.session.copied(s.SQL, err == nil)
+	if err == nil || code(err) == "" {
+		return err
+	}
+	if err := t.session.simple(ctx, "ROLLBACK TO SAVEPOINT batch"); err != nil {
+		return err
+	}
+	return t.sendAll(ctx, s.Instead())
 }
 
 // wantError is a statement that succeeded on another number of rows than the source's events call for.

@@ -24,6 +24,42 @@ type session struct {
 	statements map[string]*prepared // by SQL text
 	clock      int64                // counts uses
 	names      int64                // counts names
+	copies     map[string]*caution  // of COPY statements that were refused, by SQL text
+}
+
+// caution is how long a COPY that was refused is not tried again, counted in statements: each refusal in a row doubles it,
+// up to maxCaution. A refused one costs the server the work twice, and rows that are there come in runs, as when a
+// snapshot is taken again.
+type caution struct{ left, wait int }
+
+const maxCaution = 256
+
+// mayCopy says whether a COPY is worth trying.
+func (c *session) mayCopy(sql string) bool {
+	k := c.copies[sql]
+	if k == nil || k.left == 0 {
+		return true
+	}
+	k.left--
+	return false
+}
+
+// copied notes how a COPY went.
+func (c *session) copied(sql string, done bool) {
+	if done {
+		delete(c.copies, sql)
+		return
+	}
+	if c.copies == nil || len(c.copies) >= maxStatements {
+		c.copies = make(map[string]*caution)
+	}
+	k := c.copies[sql]
+	if k == nil {
+		k = &caution{}
+		c.copies[sql] = k
+	}
+	k.wait = min(max(2*k.wait, 1), maxCaution)
+	k.left = k.wait
 }
 
 type prepared struct {

@@ -180,6 +180,7 @@ func (w *pgWriter) reinsert(rows []movedRow) {
 		}
 		return args
 	})
+	s.scan = true // of the deleted rows, to join them
 	w.out = append(w.out, s.slice(0, len(rows)))
 	w.checkPartial(rows)
 }

@@ -24,10 +24,14 @@ type Statement struct {
 	// It is nil when Rows < 2.
 	Slice func(i, j int) Statement
 
-	// Data is what the statement reads, as PostgreSQL's COPY does; nil: nothing. Such a statement has no Args, Origin
-	// and Slice, and is refused as a whole: the sink undoes it then and runs Instead, which has the same effect row by row.
-	Data    func() io.Reader
+	// Instead makes statements of the same effect that always do, for one that is faster and may not do: the sink runs
+	// them when it affects fewer rows than Want or, having undone it, when it is refused and has Data. nil: there are none.
 	Instead func() []Statement
+	// Data is what the statement reads, as PostgreSQL's COPY does; nil: nothing. Such a statement has no Args, Origin
+	// and Slice.
+	Data func() io.Reader
+	// Scans says that no index of the table serves the statement, so the server had better read the table once.
+	Scans bool
 }
 
 // StatementKind is what a statement does.

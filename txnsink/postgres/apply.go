@@ -22,7 +22,7 @@ func (t *txn) Apply(ctx context.Context, batch []sqlgen.Statement) error {
 	if err := t.session.trim(ctx); err != nil {
 		return t.fail(ctx, err)
 	}
-	if err := t.sendAll(ctx, batch); err != nil {
+	if err := t.sendAll(ctx, t.session.choose(batch)); err != nil {
 		return t.fail(ctx, err)
 	}
 	return nil
@@ -30,6 +30,9 @@ func (t *txn) Apply(ctx context.Context, batch []sqlgen.Statement) error {
 
 func (t *txn) sendAll(ctx context.Context, batch []sqlgen.Statement) error {
 	for len(batch) > 0 {
+		if err := t.plan(ctx, batch[0].Scans); err != nil {
+			return err
+		}
 		n := sendable(batch)
 		send := t.send
 		if batch[0].Data != nil {
@@ -43,12 +46,39 @@ func (t *txn) sendAll(ctx context.Context, batch []sqlgen.Statement) error {
 	return nil
 }
 
-// sendable returns how many of the first statements fit into a round trip: at least one, and just one that reads data.
+// plan lets the server's planner choose freely for statements that no index serves. For all others it is held to the index
+// (see planner): it takes an array of thousands of keys, on a table that it last looked at when it was small, for a reason to
+// read all of the table. The setting is the transaction's, and stands before the savepoint of the next round trip.
+func (t *txn) plan(ctx context.Context, scans bool) error {
+	if scans == t.scans {
+		return nil
+	}
+	to := "off"
+	if scans {
+		to = "on"
+	}
+	b := &pgconn.Batch{}
+	t.begin(b)
+	for _, name := range []string{"enable_hashjoin", "enable_mergejoin", "enable_seqscan"} {
+		b.ExecParams("SET LOCAL "+name+" = "+to, nil, nil, nil, nil)
+	}
+	if _, err := t.session.run(ctx, b); err != nil {
+		return err
+	}
+	t.scans = scans
+	return nil
+}
+
+// sendable returns how many of the first statements fit into a round trip: at least one, just one that reads data, and
+// none that are planned otherwise.
 func sendable(batch []sqlgen.Statement) int {
 	size := 0
 	for i := range batch {
-		if batch[i].Data != nil {
+		switch {
+		case batch[i].Data != nil:
 			return max(i, 1)
+		case batch[i].Scans != batch[0].Scans:
+			return i
 		}
 		for _, a := range batch[i].Args {
 			if array, ok := a.(sqlgen.Array); ok {
@@ -78,12 +108,30 @@ func (t *txn) send(ctx context.Context, batch []sqlgen.Statement) error {
 		done, err = shortfall(batch, tags[before:])
 	}
 	if err == nil {
-		return nil
+		return t.complete(ctx, batch, tags[before:])
 	}
 	if done < 0 || !refused(err) {
 		return err
 	}
 	return t.locate(ctx, batch[:done], &batch[done], err)
+}
+
+// complete runs what stands instead of statements that found fewer rows than they are for.
+func (t *txn) complete(ctx context.Context, batch []sqlgen.Statement, tags []pgconn.CommandTag) error {
+	for i := range batch {
+		s := &batch[i]
+		if s.Instead == nil {
+			continue
+		}
+		short := tags[i].RowsAffected() != s.Want
+		t.session.tried(s.SQL, !short)
+		if short {
+			if err := t.sendAll(ctx, s.Instead()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // save appends a fresh savepoint to a round trip, and returns how many statements that took.
@@ -101,9 +149,6 @@ func (t *txn) save(b *pgconn.Batch) int {
 // single row that is there, what stands instead of it is run, and tells the row that is to blame if there is one.
 func (t *txn) copy(ctx context.Context, batch []sqlgen.Statement) error {
 	s := &batch[0]
-	if !t.session.mayCopy(s.SQL) {
-		return t.sendAll(ctx, s.Instead())
-	}
 	b := &pgconn.Batch{}
 	t.save(b)
 	if _, err := t.session.run(ctx, b); err != nil {
@@ -114,7 +159,7 @@ func (t *txn) copy(ctx context.Context, batch []sqlgen.Statement) error {
 	if err == nil && tag.RowsAffected() != int64(s.Rows) {
 		return fmt.Errorf("%q took %d of %d rows", s.SQL, tag.RowsAffected(), s.Rows)
 	}
-	t.session.copied(s.SQL, err == nil)
+	t.session.tried(s.SQL, err == nil)
 	if err == nil || code(err) == "" {
 		return err
 	}
@@ -131,10 +176,10 @@ func (e *wantError) Error() string {
 	return fmt.Sprintf("the target has %d of the %d rows that the source changed", e.got, e.want)
 }
 
-// shortfall returns the first statement that did not affect the rows that it must.
+// shortfall returns the first statement that did not affect the rows that it must, and has none instead.
 func shortfall(batch []sqlgen.Statement, tags []pgconn.CommandTag) (int, error) {
 	for i, tag := range tags {
-		if want := batch[i].Want; want >= 0 && tag.RowsAffected() != want {
+		if want := batch[i].Want; want >= 0 && batch[i].Instead == nil && tag.RowsAffected() != want {
 			return i, &wantError{tag.RowsAffected(), want}
 		}
 	}
@@ -197,6 +242,13 @@ func (t *txn) attempt(ctx context.Context, s *sqlgen.Statement) error {
 	tags, err := t.session.run(ctx, b)
 	if err == nil {
 		_, err = shortfall([]sqlgen.Statement{*s}, tags[1:])
+	}
+	if err == nil && s.Instead != nil && tags[1].RowsAffected() != s.Want {
+		for _, other := range s.Instead() {
+			if err := t.attempt(ctx, &other); err != nil {
+				return err
+			}
+		}
 	}
 	if err == nil || !refused(err) {
 		return err

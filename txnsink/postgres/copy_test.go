@@ -129,16 +129,16 @@ func TestACopyThatIsRefusedAgainAndAgainIsTriedEverMoreRarely(t *testing.T) {
 	c := &session{}
 	var tried []int
 	for i := range 20 {
-		if c.mayCopy("COPY t") {
+		if c.worth("COPY t") {
 			tried = append(tried, i)
-			c.copied("COPY t", false)
+			c.tried("COPY t", false)
 		}
 	}
 	if want := []int{0, 2, 5, 10, 19}; !slices.Equal(tried, want) {
 		t.Errorf("got %v, want %v", tried, want)
 	}
-	c.copied("COPY t", true)
-	if !c.mayCopy("COPY t") {
+	c.tried("COPY t", true)
+	if !c.worth("COPY t") {
 		t.Error("not tried after it went well")
 	}
 }

@@ -22,6 +22,7 @@ type txn struct {
 	session *session
 	begun   bool
 	saved   bool  // the savepoint is set
+	scans   bool  // the planner is free (see plan)
 	failed  error // why only Abort may follow
 	over    bool
 }

@@ -158,11 +158,12 @@ type pgStatement struct {
 	row  func(i int) Row
 	key  func(i int) []byte // of row i, of key columns alone; nil: the table has none
 
-	instead *pgStatement // for rows that are not all there
+	instead  *pgStatement // for rows that are not all there
+	exchange *Exchange
 }
 
 func (s *pgStatement) slice(i, j int) Statement {
-	out := Statement{Table: s.t.Table.Name, Kind: s.kind, SQL: s.sql, Args: s.args(i, j), Rows: j - i, Want: -1, Scans: s.scan}
+	out := Statement{Table: s.t.Table.Name, Kind: s.kind, SQL: s.sql, Args: s.args(i, j), Rows: j - i, Want: -1, Scans: s.scan, Exchange: s.exchange}
 	if s.want {
 		out.Want = int64(j - i)
 	}

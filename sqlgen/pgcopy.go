@@ -25,7 +25,7 @@ func (w *pgWriter) copyOr(kind StatementKind, rows []Row, g group, write func(w 
 		SQL:  "COPY " + w.name + " (" + w.list(names) + ") FROM STDIN (FORMAT binary)",
 		Data: func() io.Reader { return &pgCopy{rows: rows, group: g, whole: len(g.columns) == len(w.t.Columns)} },
 		Instead: func() []Statement {
-			other := pgWriter{Postgres: w.Postgres, t: w.t, name: w.name}
+			other := pgWriter{Postgres: w.Postgres, t: w.t, name: w.name, exchange: w.exchange}
 			write(&other)
 			return other.out
 		},

@@ -19,6 +19,11 @@ func (p Postgres) Statements(t *Target, c Changes) []Statement {
 		return w.out
 	}
 	w.deletes(c.Deletes)
+	w.exchange = &Exchange{Statements: func() []Statement {
+		other := pgWriter{Postgres: p, t: t, name: w.name}
+		other.trade(c)
+		return other.out
+	}}
 	w.moves(c.Moves)
 	w.updates(c.Updates, true)
 	w.updates(c.Marks, false)
@@ -33,6 +38,8 @@ type pgWriter struct {
 	t    *Target
 	name string // quoted
 	out  []Statement
+
+	exchange *Exchange // of the statements to come
 }
 
 // truncate removes all rows by DELETE: TRUNCATE takes a lock that waits for every reader, and is refused for a table
@@ -47,6 +54,10 @@ func (w *pgWriter) truncate() {
 // add cuts the rows into statements.
 func (w *pgWriter) add(s *pgStatement, n int) {
 	s.scan = s.scan || !w.uniqueKey()
+	s.exchange = w.exchange
+	if s.instead != nil {
+		s.instead.exchange = w.exchange
+	}
 	chunk(n, func(i int) int { return len(s.row(i).Data) }, func(i, j int) { w.out = append(w.out, s.slice(i, j)) })
 }
 

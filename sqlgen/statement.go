@@ -30,9 +30,18 @@ type Statement struct {
 	// Data is what the statement reads, as PostgreSQL's COPY does; nil: nothing. Such a statement has no Args, Origin
 	// and Slice.
 	Data func() io.Reader
+	// Exchange is shared by the statements of a table that a unique index can refuse because rows trade its values; nil:
+	// the statement is none of them.
+	Exchange *Exchange
 	// Scans says that no index of the table serves the statement, so the server had better read the table once.
 	Scans bool
 }
+
+// Exchange is another way to write a table's changes but for its deletes, for when a unique index refuses a value that
+// another row of the batch is to give up: rows that trade values cannot be changed one after the other. The sink undoes
+// the batch, and runs it again with Statements in place of all statements that have this Exchange. They remove the rows
+// and insert them again, so they are for sessions only in which that sets off nothing else.
+type Exchange struct{ Statements func() []Statement }
 
 // StatementKind is what a statement does.
 type StatementKind uint8

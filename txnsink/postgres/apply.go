@@ -14,7 +14,8 @@ import (
 const maxSend = 16 << 20
 
 // Apply runs statements, in one round trip for every maxSend bytes. Each round trip has a savepoint: when a row is refused,
-// everything before the round trip stands, and the statement is tried on ever fewer rows until one is left.
+// everything before the round trip stands, and the statement is tried on ever fewer rows until one is left. Apply itself
+// has another, to begin again when rows trade values of a unique index.
 func (t *txn) Apply(ctx context.Context, batch []sqlgen.Statement) error {
 	if err := t.usable(); err != nil {
 		return err
@@ -22,10 +23,57 @@ func (t *txn) Apply(ctx context.Context, batch []sqlgen.Statement) error {
 	if err := t.session.trim(ctx); err != nil {
 		return t.fail(ctx, err)
 	}
-	if err := t.sendAll(ctx, t.session.choose(batch)); err != nil {
+	if err := t.applyAll(ctx, t.session.choose(batch)); err != nil {
 		return t.fail(ctx, err)
 	}
 	return nil
+}
+
+// applyAll runs batch, and once more for each table whose rows trade values of a unique index.
+func (t *txn) applyAll(ctx context.Context, batch []sqlgen.Statement) error {
+	t.fresh = true
+	for {
+		err := t.sendAll(ctx, batch)
+		var trade *tradeError
+		if !errors.As(err, &trade) {
+			return err
+		}
+		if err := t.session.simple(ctx, "ROLLBACK TO SAVEPOINT apply"); err != nil {
+			return err
+		}
+		t.saved, t.scans = false, t.scanned
+		batch = exchanged(batch, trade.exchange)
+	}
+}
+
+// tradeError is a value that a unique index refuses, of a table that can be written so that rows may trade values.
+type tradeError struct {
+	exchange *sqlgen.Exchange
+	error
+}
+
+func (e *tradeError) Unwrap() error { return e.error }
+
+// trades says whether err is worth an exchange. One removes rows and inserts them again, which must not set off what
+// the target's foreign keys do when a row is removed.
+func (t *txn) trades(s *sqlgen.Statement, err error) bool {
+	return s.Exchange != nil && code(err) == codeUniqueViolation && !t.sink.FiresTriggers()
+}
+
+// exchanged puts the exchange's statements in place of the first statement that has it, and leaves out the others.
+func exchanged(batch []sqlgen.Statement, e *sqlgen.Exchange) []sqlgen.Statement {
+	var out []sqlgen.Statement
+	found := false
+	for _, s := range batch {
+		switch {
+		case s.Exchange != e:
+			out = append(out, s)
+		case !found:
+			found = true
+			out = append(out, e.Statements()...)
+		}
+	}
+	return out
 }
 
 func (t *txn) sendAll(ctx context.Context, batch []sqlgen.Statement) error {
@@ -102,7 +150,6 @@ func (t *txn) send(ctx context.Context, batch []sqlgen.Statement) error {
 		}
 	}
 	tags, err := t.session.run(ctx, b)
-	t.saved = true
 	done := len(tags) - before
 	if err == nil {
 		done, err = shortfall(batch, tags[before:])
@@ -112,6 +159,9 @@ func (t *txn) send(ctx context.Context, batch []sqlgen.Statement) error {
 	}
 	if done < 0 || !refused(err) {
 		return err
+	}
+	if t.trades(&batch[done], err) {
+		return &tradeError{batch[done].Exchange, err}
 	}
 	return t.locate(ctx, batch[:done], &batch[done], err)
 }
@@ -134,15 +184,26 @@ func (t *txn) complete(ctx context.Context, batch []sqlgen.Statement, tags []pgc
 	return nil
 }
 
-// save appends a fresh savepoint to a round trip, and returns how many statements that took.
+// save appends fresh savepoints to a round trip, and returns how many statements that took.
 func (t *txn) save(b *pgconn.Batch) int {
 	n := t.begin(b)
-	if t.saved {
-		b.ExecParams("RELEASE SAVEPOINT batch", nil, nil, nil, nil)
+	add := func(sql string) {
+		b.ExecParams(sql, nil, nil, nil, nil)
 		n++
 	}
-	b.ExecParams("SAVEPOINT batch", nil, nil, nil, nil)
-	return n + 1
+	switch {
+	case t.fresh && t.applied:
+		add("RELEASE SAVEPOINT apply")
+	case !t.fresh && t.saved:
+		add("RELEASE SAVEPOINT batch")
+	}
+	if t.fresh {
+		add("SAVEPOINT apply")
+		t.fresh, t.applied, t.scanned = false, true, t.scans
+	}
+	add("SAVEPOINT batch")
+	t.saved = true
+	return n
 }
 
 // copy runs the one statement of batch, a COPY, under a fresh savepoint. When the server refuses it, as it does for a
@@ -154,7 +215,6 @@ func (t *txn) copy(ctx context.Context, batch []sqlgen.Statement) error {
 	if _, err := t.session.run(ctx, b); err != nil {
 		return err
 	}
-	t.saved = true
 	tag, err := t.session.conn.PgConn().CopyFrom(ctx, s.Data(), s.SQL)
 	if err == nil && tag.RowsAffected() != int64(s.Rows) {
 		return fmt.Errorf("%q took %d of %d rows", s.SQL, tag.RowsAffected(), s.Rows)

@@ -164,3 +164,95 @@ func TestRowThatACopyIsRefusedForIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// slotShape is a row with a unique value, and one whose unchanged value the source does not send.
+var slotShape = &debezium.Shape{Fields: []debezium.Field{
+	{Name: "id", Type: debezium.Int32}, {Name: "code", Type: debezium.String}, {Name: "doc", Type: debezium.String, Optional: true},
+}}
+
+func TestRowsMayTradeUniqueValues(t *testing.T) {
+	t.Parallel()
+	unavailable := debezium.Value{Kind: debezium.Unavailable}
+	row := func(id int64, code string, doc debezium.Value) debezium.Row {
+		return debezium.Row{Shape: slotShape, Values: []debezium.Value{intValue(id), stringValue(code), doc}}
+	}
+	update := func(id int64, code string, doc debezium.Value) debezium.Event {
+		return debezium.Event{Op: debezium.Update, After: row(id, code, doc)}
+	}
+	create := func(id int64, code string) debezium.Event {
+		return debezium.Event{Op: debezium.Create, After: row(id, code, stringValue("new"))}
+	}
+	key := func(id int64) debezium.Row {
+		return debezium.Row{Shape: &debezium.Shape{Fields: slotShape.Fields[:1]}, Values: []debezium.Value{intValue(id)}}
+	}
+	moveOut := func(from, to int64) debezium.Event {
+		return debezium.Event{Op: debezium.Delete, Key: key(from), NewKey: key(to)}
+	}
+	moveIn := func(from, to int64, code string, doc debezium.Value) debezium.Event {
+		return debezium.Event{Op: debezium.Create, OldKey: key(from), After: row(to, code, doc)}
+	}
+	for name, c := range map[string]struct {
+		events []debezium.Event
+		want   []string
+	}{
+		"rotated": {
+			[]debezium.Event{update(1, "B", stringValue("new")), update(2, "C", stringValue("new")), update(3, "A", stringValue("new"))},
+			[]string{"1|B|new|7", "2|C|new|7", "3|A|new|7"},
+		},
+		"rotated the other way, one value unavailable": {
+			[]debezium.Event{update(3, "A", stringValue("new")), update(2, "C", unavailable), update(1, "B", stringValue("new"))},
+			[]string{"1|B|new|7", "2|C|d2|7", "3|A|new|7"},
+		},
+		"freed and taken by a new row": {
+			[]debezium.Event{update(1, "Z", unavailable), create(4, "A"), create(5, "Y")},
+			[]string{"1|Z|d1|7", "2|B|d2|7", "3|C|d3|7", "4|A|new|7", "5|Y|new|7"},
+		},
+		"the freed value of a new row": {
+			[]debezium.Event{create(4, "D"), update(4, "X", stringValue("new")), update(1, "D", stringValue("new"))},
+			[]string{"1|D|new|7", "2|B|d2|7", "3|C|d3|7", "4|X|new|7"},
+		},
+		"with a changed key": {
+			[]debezium.Event{moveOut(1, 9), moveIn(1, 9, "B", unavailable), update(2, "A", unavailable)},
+			[]string{"2|A|d2|7", "3|C|d3|7", "9|B|d1|7"},
+		},
+		"of a row that is not stored": {
+			[]debezium.Event{update(8, "A", stringValue("new")), update(1, "B", stringValue("new")), update(2, "Q", unavailable)},
+			[]string{"1|B|new|7", "2|Q|d2|7", "3|C|d3|7", "8|A|new|7"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := newDatabase(t)
+			s := fenced(t, url, `CREATE TABLE slot (id int PRIMARY KEY, code text NOT NULL UNIQUE, doc text, own int NOT NULL DEFAULT 7);
+INSERT INTO slot VALUES (1, 'A', 'd1'), (2, 'B', 'd2'), (3, 'C', 'd3')`)
+			target := newTarget(t, s, "slot")
+			b := sqlgen.NewBatch(s.Dialect())
+			for i := range c.events {
+				if err := b.Add(target, &c.events[i]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := applied(t, s, 1, b.Statements()); err != nil {
+				t.Fatal(err)
+			}
+			if got := query(t, url, "SELECT * FROM slot"); !slices.Equal(got, c.want) {
+				t.Errorf("got  %v\nwant %v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestUniqueValueThatNobodyGivesUpIsRefused(t *testing.T) {
+	t.Parallel()
+	url := newDatabase(t)
+	s := fenced(t, url, "CREATE TABLE slot (id int PRIMARY KEY, code text NOT NULL UNIQUE, doc text); INSERT INTO slot VALUES (1, 'A', 'd1'), (2, 'B', 'd2')")
+	b := sqlgen.NewBatch(s.Dialect())
+	e := debezium.Event{Op: debezium.Update, Offset: 5, After: debezium.Row{Shape: slotShape, Values: []debezium.Value{intValue(2), stringValue("A"), stringValue("new")}}}
+	if err := b.Add(newTarget(t, s, "slot"), &e); err != nil {
+		t.Fatal(err)
+	}
+	var row *sqlgen.RowError
+	if err := applied(t, s, 1, b.Statements()); !errors.As(err, &row) || row.Class != sqlgen.UniqueViolation || row.Origin.Offset != 5 {
+		t.Errorf("got %v", err)
+	}
+}

@@ -245,17 +245,6 @@ func (r *router) sendItems(ctx context.Context, items [][]item, flush bool) erro
 	return nil
 }
 
-// laneOf keeps every row of a table on one lane, so that its order is the source's.
-func laneOf(t *sqlgen.Target, lanes int) int {
-	if lanes == 1 {
-		return 0
-	}
-	h := uint32(2166136261) // FNV-1a
-	for _, c := range []byte(t.Table.Name.String()) {
-		h = (h ^ uint32(c)) * 16777619
-	}
-	return int(h % uint32(lanes))
-}
 
 // noteHalf remembers that the last row event of a partition is the first half of a changed key.
 func (r *router) noteHalf(e *debezium.Event) {

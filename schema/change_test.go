@@ -28,8 +28,12 @@ func TestIndexesFollowATableAsAtMySQL(t *testing.T) {
 			Kind: AlterTable, DroppedIndexes: []string{"AB"}, RenamedIndexes: []Rename{{"words", "w"}},
 			Indexes: []Index{{Columns: []string{"a", "w"}}, {Columns: []string{"a"}}, {Special: "expression"}},
 		}, []Index{
-			before[0], {Name: "w", Columns: []string{"w"}, Special: "fulltext"}, before[3],
-			{Name: "a_2", Columns: []string{"a", "w"}}, {Name: "a_3", Columns: []string{"a"}}, {Name: "functional_index", Special: "expression"},
+			before[0],
+			{Name: "w", Columns: []string{"w"}, Special: "fulltext"},
+			before[3],
+			{Name: "a_2", Columns: []string{"a", "w"}},
+			{Name: "a_3", Columns: []string{"a"}},
+			{Name: "functional_index", Special: "expression"},
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -29,7 +29,8 @@ func TestWhatTheTargetChoseStays(t *testing.T) {
 		{"wider than narrowed", func(x *schema.Table) { x.Columns[1].Type = PostgresType("text") }, retype(1, schema.Type{Kind: schema.Varchar, Length: 5}), nil, nil, ""},
 		{
 			"its own type is too narrow", func(x *schema.Table) { x.Columns[1].Type = PostgresType("character varying(30)") }, retype(1, schema.Type{Kind: schema.Varchar, Length: 50}), nil,
-			[]string{`ALTER TABLE "shop"."items" ALTER COLUMN "code" TYPE character varying(50)`}, "",
+			[]string{`ALTER TABLE "shop"."items" ALTER COLUMN "code" TYPE character varying(50)`},
+			"",
 		},
 		{
 			"a type that nothing is known of", func(x *schema.Table) { x.Columns[4].Type = PostgresType("shop.kinds") }, retype(4, schema.Type{Kind: schema.Varchar, Length: 9}), nil, nil,
@@ -42,16 +43,21 @@ func TestWhatTheTargetChoseStays(t *testing.T) {
 		{"a column that it dropped", func(x *schema.Table) { x.Columns = x.Columns[:4] }, retype(4, schema.Type{Kind: schema.Text}), nil, nil, ""},
 		{"case of names", func(x *schema.Table) { x.Columns[2].Name = "PRICE" }, drop("price"), nil, []string{`ALTER TABLE "shop"."items" DROP COLUMN IF EXISTS "PRICE"`}, ""},
 		{
-			"a name that is taken", func(x *schema.Table) { x.Columns = append(x.Columns, schema.Column{Name: "sku"}) }, rename("code", "sku"), []schema.Rename{{From: "code", To: "sku"}}, nil,
+			"a name that is taken", func(x *schema.Table) { x.Columns = append(x.Columns, schema.Column{Name: "sku"}) }, rename("code", "sku"),
+			[]schema.Rename{{From: "code", To: "sku"}},
+			nil,
 			`schema change refused: rename_column of table shop.items, column code: it is to be called "sku", and the target's table has a column of that name already: rename or drop that one`,
 		},
 		{
-			"a row of renames, half done", func(x *schema.Table) { x.Columns[2].Name = "cost" }, rename("price", "cost", "code", "price"), []schema.Rename{{From: "code", To: "price"}, {From: "price", To: "cost"}},
-			[]string{`ALTER TABLE "shop"."items" RENAME COLUMN "code" TO "price"`}, "",
+			"a row of renames, half done", func(x *schema.Table) { x.Columns[2].Name = "cost" }, rename("price", "cost", "code", "price"),
+			[]schema.Rename{{From: "code", To: "price"}, {From: "price", To: "cost"}},
+			[]string{`ALTER TABLE "shop"."items" RENAME COLUMN "code" TO "price"`},
+			"",
 		},
 		{
 			"a row of renames, done", func(x *schema.Table) { x.Columns[2].Name, x.Columns[1].Name = "cost", "price" }, rename("price", "cost", "code", "price"),
-			[]schema.Rename{{From: "code", To: "price"}, {From: "price", To: "cost"}}, nil, "",
+			[]schema.Rename{{From: "code", To: "price"}, {From: "price", To: "cost"}},
+			nil, "",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

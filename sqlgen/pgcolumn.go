@@ -27,7 +27,7 @@ func (w *pgEvolution) addColumn(i int) {
 	definition := w.Quote(c.Name) + " " + c.Type.Native
 	source := w.source(i)
 	implicit, has := pgImplicit(source.Type, c.Type)
-	notNull := c.NotNull && !(w.lenient() && !slices.Contains(w.To.PrimaryKey, c.Name))
+	notNull := c.NotNull && (!w.lenient() || slices.Contains(w.To.PrimaryKey, c.Name))
 	switch {
 	case c.Default != nil:
 		definition += " DEFAULT " + *c.Default

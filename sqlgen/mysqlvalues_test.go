@@ -44,10 +44,10 @@ func mysqlSamples() []mysqlSample {
 		{"decimal(65,30)", field(debezium.String, ""), textValue(strings.Repeat("9", 35) + "." + strings.Repeat("9", 30)), strings.Repeat("9", 35) + "." + strings.Repeat("9", 30), ""},
 		{"float", float, digits("1.17549435E-38"), "1.17549e-38", ""},
 		{"double", double, digits("0.1"), "0.1", ""},
-		{"double", double, digits("1.7976931348623157e308"), "1.7976931348623157e308", ""},
+		{"double", double, digits("1.7976931348623157e308"), "1.7976931348623157e+308", ""},
 		{"bit(1)", field(debezium.Boolean, ""), debezium.Value{Kind: debezium.BoolValue, Num: 1}, "\x01", ""},
 		{"bit(64)", bitsField("64"), textValue("AQAAAAAAAIA="), "\x80\x00\x00\x00\x00\x00\x00\x01", ""},
-		{"year", field(debezium.Int32, debeziumTime+"Year"), intValue(0), "0000", ""},
+		{"year", field(debezium.Int32, debeziumTime+"Year"), intValue(0), "0", ""},
 		{"year", field(debezium.Int32, debeziumTime+"Year"), intValue(2155), "2155", ""},
 		{"date", dateField, intValue(-719162), "0001-01-01", ""},
 		{"date", dateField, intValue(2932896), "9999-12-31", ""},
@@ -68,7 +68,7 @@ func mysqlSamples() []mysqlSample {
 		{"blob", bytesField, textValue(""), "", ""},
 		{"enum('a','it''s','c,d')", field(debezium.String, debeziumData+"Enum", "allowed", `a,it's,c\,d`), textValue(`c\,d`), "c,d", ""},
 		{"set('x','y','z')", field(debezium.String, debeziumData+"EnumSet"), textValue("x,z"), "x,z", ""},
-		{"json", field(debezium.String, debeziumData+"Json"), textValue(`{"b": 1.50, "a": "\u00e4\\"}`), `{"a": "ä\\", "b": 1.50}`, mysqlserver.MySQL9},
+		{"json", field(debezium.String, debeziumData+"Json"), textValue(`{"b": 1.50, "a": "\u00e4\\"}`), `{"a": "ä\\", "b": 1.5}`, mysqlserver.MySQL9},
 		{"json", field(debezium.String, debeziumData+"Json"), textValue(`{"b": 1.50, "a": "\u00e4\\"}`), `{"b": 1.50, "a": "\u00e4\\"}`, mysqlserver.MariaDB},
 		{"json", field(debezium.Array, ""), list(intValue(1), nullValue, textValue("it's")), `[1, null, "it's"]`, mysqlserver.MySQL8},
 		{"point", geometryField, point, "\xe6\x10\x00\x00\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\x00@", ""},
@@ -154,6 +154,51 @@ func checkKeySample(t *testing.T, db mysqlDatabase, c mysqlSample, name string, 
 	}
 	if got := db.rows(t, "SELECT w, x FROM k"+name); got != nil {
 		t.Errorf("%s as a key is not found: %v", c.column, got)
+	}
+}
+
+// TestMySQLMovesValuesOfEveryType swaps two keys, by events of which one does not send the value.
+func TestMySQLMovesValuesOfEveryType(t *testing.T) {
+	t.Parallel()
+	for _, kind := range mysqlserver.Kinds() {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			db := newMySQL(t, kind)
+			for _, c := range mysqlSamples() {
+				if c.only == "" || c.only == kind {
+					checkMoved(t, db, c)
+				}
+			}
+		})
+	}
+}
+
+func checkMoved(t *testing.T, db mysqlDatabase, c mysqlSample) {
+	t.Helper()
+	c.f.Name = "v"
+	db.exec(t, "DROP TABLE IF EXISTS moved", "CREATE TABLE moved (id int PRIMARY KEY, v "+c.column+" NULL)")
+	target := db.target(t, mysqlTable("moved", []string{"id"}, "id", "int", "v", c.column), TargetConfig{})
+	shape := &debezium.Shape{Fields: []debezium.Field{{Name: "id", Type: debezium.Int32}, c.f}}
+	row := func(id int, v debezium.Value) debezium.Row {
+		return debezium.Row{Shape: shape, Values: []debezium.Value{number32(id), v}}
+	}
+	for _, events := range [][]debezium.Event{
+		{{Op: debezium.Create, After: row(1, c.v)}, {Op: debezium.Create, After: row(2, nullValue)}, {Op: debezium.Create, After: row(3, nullValue)}},
+		{
+			{Op: debezium.Update, Before: row(3, nullValue), After: row(4, c.v)},
+			{Op: debezium.Update, Before: row(1, c.v), After: row(3, unavailableValue)},
+			{Op: debezium.Update, Before: row(2, nullValue), After: row(1, c.v)},
+			{Op: debezium.Update, Before: row(4, c.v), After: row(2, unavailableValue)},
+		},
+	} {
+		if err := db.apply(t, addAll(t, target, events...)); err != nil {
+			t.Errorf("%s: %v", c.column, err)
+			return
+		}
+	}
+	want := fmt.Sprintf("%q", []string{"1|" + c.want, "2|" + c.want, "3|" + c.want})
+	if got := fmt.Sprintf("%q", db.rows(t, "SELECT id, v FROM moved ORDER BY id")); got != want {
+		t.Errorf("%s moved:\n got %s\nwant %s", c.column, got, want)
 	}
 }
 

@@ -125,6 +125,11 @@ func (db mysqlDatabase) rows(tb testing.TB, query string) []string {
 	if err != nil {
 		tb.Fatalf("%v\n%.2000s", err, query)
 	}
+	defer func() {
+		if err := rows.Close(); err != nil {
+			tb.Error(err)
+		}
+	}()
 	names, err := rows.Columns()
 	if err != nil {
 		tb.Fatal(err)
@@ -147,7 +152,7 @@ func (db mysqlDatabase) rows(tb testing.TB, query string) []string {
 		}
 		out = append(out, strings.Join(texts, "|"))
 	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+	if err := rows.Err(); err != nil {
 		tb.Fatal(err)
 	}
 	return out

@@ -13,7 +13,7 @@ type Statement struct {
 	Table schema.Name
 	Kind  StatementKind
 	SQL   string
-	Args  []any // what the dialect's driver takes; for PostgreSQL each is an [Array]
+	Args  []any // what the dialect's driver takes; for PostgreSQL each is an [Array], for MySQL there are none
 	Rows  int   // how many rows it carries; 0 for Truncate
 	Want  int64 // rows that it must affect, or the target does not hold what the source says; -1: any number
 

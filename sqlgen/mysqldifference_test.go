@@ -166,7 +166,7 @@ func TestMySQLMatchesRowsByTheirKeyAlone(t *testing.T) {
 	})
 }
 
-// retype makes the columns id and n of a row of text integers.
+// asText makes the columns id and n of a row of text integers.
 func asText(r *debezium.Row) {
 	if !r.Sent() {
 		return

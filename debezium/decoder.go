@@ -74,10 +74,14 @@ const recentMessages = 8
 // recent is what the last records of a topic were like, and the next ones most likely are.
 type recent struct {
 	keys, values       [recentMessages]*message // the last used first
-	key, before, after *layout                  // of rows without a schema
-	flatGuess          *layout                  // of a row without a schema and without an envelope
+	avros              [4]knownAvro             // a ring: those of keys and of values
+	nextAvro           int
+	key, before, after *layout // of rows without a schema
+	flatGuess          *layout // of a row without a schema and without an envelope
 	source             Source
-	payloads, sources  outline
+	quoted             Source // JSON: its texts with their quotes
+	payloads           outline[members]
+	sources            outline[sourcePart]
 	names              [4][]string // of structs within rows; a ring
 	nextName           int
 	chose              [Avro + 1]bool // what the topic's chose is known to be

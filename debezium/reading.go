@@ -77,6 +77,12 @@ func (r *reading) unescaped(raw []byte) (string, error) {
 // string moves c over a string and returns it.
 func (r *reading) string(c *cursor) (string, error) {
 	at := c.at
+	if c.peek() == '"' { // most are ASCII without an escape
+		if end := at + 1 + plain(c.data[at+1:]); end < len(c.data) && c.data[end] == '"' {
+			c.at = end + 1
+			return text(c.data[at+1 : end]), nil
+		}
+	}
 	raw, escaped, err := c.raw()
 	if err != nil {
 		return "", err
@@ -100,26 +106,30 @@ func (r *reading) name(c *cursor) (string, error) {
 	return s, c.colon()
 }
 
-// outline is how the members of an object began in the last record, in their order: all envelopes of a topic have the
-// same ones.
-type outline [24]string // "name":
+// outline is how the members of an object began in the last record, in their order, and which ones they are: all
+// envelopes of a topic have the same ones.
+type outline[P any] [24]struct {
+	token string // "name":
+	part  P
+}
 
 // maxOutlined bounds the names that an outline keeps.
 const maxOutlined = 64
 
-// member moves c over the name of an object's member i and the colon.
-func (r *reading) member(c *cursor, o *outline, i int) (string, error) {
-	if i < len(o) && o[i] != "" && c.has(o[i]) {
+// member moves c over the name of an object's member i and the colon, and returns with the name what parts has for it.
+func member[P any](r *reading, c *cursor, o *outline[P], i int, parts map[string]P) (string, P, error) {
+	if i < len(o) && o[i].token != "" && c.has(o[i].token) {
 		if c.peek() <= ' ' {
 			c.space()
 		}
-		return o[i][1 : len(o[i])-2], nil
+		return o[i].token[1 : len(o[i].token)-2], o[i].part, nil
 	}
 	name, err := r.name(c)
+	part := parts[name]
 	if err == nil && i < len(o) && len(name) <= maxOutlined {
-		o[i] = token(name)
+		o[i].token, o[i].part = token(name), part
 	}
-	return name, err
+	return name, part, err
 }
 
 // value moves c over a value of any kind.
@@ -260,24 +270,37 @@ func (r *reading) rowOf(c *cursor, l *layout) (Row, error) {
 	empty, err := c.open('{', '}')
 	for more := !empty; more && err == nil; {
 		i := next
-		if i < len(l.tokens) && l.tokens[i] != "" && c.has(l.tokens[i]) {
-			if c.peek() <= ' ' {
-				c.space()
+		if i >= len(l.tokens) || l.tokens[i] == "" || !c.has(l.tokens[i]) {
+			if i, err = r.field(c, l, next); err != nil {
+				return Row{}, err
 			}
-		} else if i, err = r.field(c, l, next); err != nil {
+		}
+		if err = r.fieldValue(c, l, i, &row.Values[i]); err != nil {
 			return Row{}, err
 		}
-		v := &row.Values[i]
-		if v.Kind != Absent {
-			return Row{}, c.fail(fmt.Sprintf("field %q for the second time", l.Fields[i].Name))
+		// As a rule the next member is the next field.
+		for next = i + 1; next < len(l.tokens) && c.follows(l.tokens[next]); next++ {
+			if err = r.fieldValue(c, l, next, &row.Values[next]); err != nil {
+				return Row{}, err
+			}
 		}
-		if err = r.value(c, v, 0); err != nil {
-			return Row{}, fmt.Errorf("field %q: %w", l.Fields[i].Name, err)
-		}
-		next = i + 1
 		more, err = c.more('}')
 	}
 	return row, err
+}
+
+// fieldValue moves c over the value of field i, whose name it has passed.
+func (r *reading) fieldValue(c *cursor, l *layout, i int, v *Value) error {
+	if v.Kind != Absent {
+		return c.fail(fmt.Sprintf("field %q for the second time", l.Fields[i].Name))
+	}
+	if c.peek() <= ' ' {
+		c.space()
+	}
+	if err := r.value(c, v, 0); err != nil {
+		return fmt.Errorf("field %q: %w", l.Fields[i].Name, err)
+	}
+	return nil
 }
 
 // field moves c over a member's name and returns its index in l.
@@ -330,7 +353,7 @@ func (r *reading) guessedRow(c *cursor, l *layout) (Row, bool) {
 		return Row{}, false
 	}
 	for i, token := range l.tokens {
-		if token == "" || !c.has(token) {
+		if i == 0 && !(token != "" && c.has(token)) || i > 0 && !c.follows(token) {
 			return Row{}, false
 		}
 		if c.peek() <= ' ' {
@@ -339,7 +362,9 @@ func (r *reading) guessedRow(c *cursor, l *layout) (Row, bool) {
 		if r.value(c, &row.Values[i], 0) != nil {
 			return Row{}, false
 		}
-		if more, err := c.more('}'); err != nil || more != (i+1 < len(l.tokens)) {
+	}
+	if len(l.tokens) > 0 {
+		if more, err := c.more('}'); err != nil || more {
 			return Row{}, false
 		}
 	}

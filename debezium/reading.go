@@ -21,7 +21,9 @@ type reading struct {
 	values []Value // slabs: what is cut off is never appended to
 	lists  []List
 	text   []byte
-	slab   int // values in the next slab
+	used   int // values that were cut off
+	done   int // records that were read, of
+	total  int
 
 	stack []Value  // elements of the arrays and objects that are being read
 	names []string // and their members' names
@@ -29,10 +31,10 @@ type reading struct {
 	scrap Value    // and for a field of the source block in Avro
 }
 
-// The sizes of slabs. The first ones are small for a batch of few records.
+// The sizes of slabs.
 const (
-	firstSlab = 128     // values
-	lastSlab  = 8 << 10 // values
+	firstSlab = 128     // values, where no record tells how many there are in one
+	lastSlab  = 8 << 10 // values, at most
 	listSlab  = 64      // lists
 	textSlab  = 16 << 10
 )
@@ -43,13 +45,29 @@ func (r *reading) row(n int) []Value {
 		return nil
 	}
 	if n > cap(r.values)-len(r.values) {
-		r.slab = min(max(2*r.slab, firstSlab), lastSlab)
-		r.values = make([]Value, 0, max(n, r.slab))
+		r.values = make([]Value, 0, max(n, r.expected()))
 	}
+	r.used += n
 	start := len(r.values)
 	r.values = r.values[:start+n]
 	return r.values[start : start+n : start+n]
 }
+
+// expected is how many values a slab has room for: those of the records that are left, so that little is cleared and
+// collected in vain, if they are like the ones before.
+func (r *reading) expected() int {
+	each := r.recent.rowValues
+	switch {
+	case r.done > 0:
+		each = perRecord(r.used, r.done)
+	case each == 0:
+		return firstSlab
+	}
+	return min(each*(r.total-r.done), lastSlab)
+}
+
+// perRecord is the average, rounded up.
+func perRecord(values, records int) int { return (values + records - 1) / records }
 
 func (r *reading) list() *List {
 	if len(r.lists) == cap(r.lists) {
@@ -353,7 +371,11 @@ func (r *reading) guessedRow(c *cursor, l *layout) (Row, bool) {
 		return Row{}, false
 	}
 	for i, token := range l.tokens {
-		if i == 0 && !(token != "" && c.has(token)) || i > 0 && !c.follows(token) {
+		known := i > 0 && c.follows(token)
+		if i == 0 {
+			known = token != "" && c.has(token)
+		}
+		if !known {
 			return Row{}, false
 		}
 		if c.peek() <= ' ' {

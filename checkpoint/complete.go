@@ -77,7 +77,7 @@ func (c *committer) complete(ctx context.Context, b *barrier) error {
 		return nil
 	}
 	prepare := func() error { return end(func(t txnsink.Txn) error { return t.PreCommit(ctx) }) }
-	commit := func() error { return end(func(t txnsink.Txn) error { return t.Commit(ctx) }) }
+	commit := func() error { return end(func(t txnsink.Txn) error { return t.Commit(ctx, nil) }) }
 	save := func() error { return c.save(ctx, b, txns) }
 	commitPrepared := func() error {
 		return each(c.last.Txns, func(id txnsink.ID) error {

@@ -144,8 +144,8 @@ func (t faultyTxn) PreCommit(ctx context.Context) error {
 	return t.p.call(func() error { return t.Txn.PreCommit(ctx) })
 }
 
-func (t faultyTxn) Commit(ctx context.Context) error {
-	return t.p.call(func() error { return t.Txn.Commit(ctx) })
+func (t faultyTxn) Commit(ctx context.Context, note []byte) error {
+	return t.p.call(func() error { return t.Txn.Commit(ctx, note) })
 }
 
 func (t faultyTxn) Abort(ctx context.Context) error {

@@ -17,6 +17,7 @@ type memoryTxn struct {
 	id     txnsink.ID
 	dead   error // the session is gone, the transaction failed or is over
 	log    []sqlgen.Statement
+	note   string
 	keys   map[lock]bool
 	tables map[schema.Name]*table // the log's outcome on version
 	at     int
@@ -209,7 +210,10 @@ func (t *memoryTxn) checkWitness() error {
 
 func (t *memoryTxn) PreCommit(ctx context.Context) error { return t.end(ctx, true) }
 
-func (t *memoryTxn) Commit(ctx context.Context) error { return t.end(ctx, false) }
+func (t *memoryTxn) Commit(ctx context.Context, note []byte) error {
+	t.note = string(note)
+	return t.end(ctx, false)
+}
 
 func (t *memoryTxn) Abort(context.Context) error {
 	m := t.sink.m

@@ -17,6 +17,7 @@ type barrier struct {
 	id        int64
 	positions debezium.Positions
 	seen      []Seen
+	ahead     []Ahead
 	rows      int64
 	lanes     int
 	txns      chan txnsink.Txn // with room for every lane; nil: the lane has none
@@ -78,6 +79,13 @@ func (c *committer) complete(ctx context.Context, b *barrier) error {
 	}
 	prepare := func() error { return end(func(t txnsink.Txn) error { return t.PreCommit(ctx) }) }
 	commit := func() error { return end(func(t txnsink.Txn) error { return t.Commit(ctx, nil) }) }
+	commitWithPositions := func() error {
+		text, err := encodeNote(note{Workers: c.Workers, Positions: listOf(b.positions)})
+		if err != nil {
+			return err
+		}
+		return end(func(t txnsink.Txn) error { return t.Commit(ctx, text) })
+	}
 	save := func() error { return c.save(ctx, b, txns) }
 	commitPrepared := func() error {
 		return each(c.last.Txns, func(id txnsink.ID) error {
@@ -87,10 +95,16 @@ func (c *committer) complete(ctx context.Context, b *barrier) error {
 			return nil
 		})
 	}
+	applyLog := func() error { return c.applyLogged(ctx, false) }
+	pruneLog := func() error { return c.WriteAhead.Prune(ctx, c.Pipeline, c.last.Epoch, c.last.ID) }
 	if err == nil {
 		switch c.Delivery {
 		case TwoPhase:
 			err = inOrder(prepare, save, commitPrepared) // invariant 3
+		case OnePhase:
+			err = inOrder(commitWithPositions, save) // invariant 10
+		case WriteAhead:
+			err = inOrder(prepare, save, applyLog, pruneLog) // invariant 3: in the log, every transaction is prepared
 		case AtLeastOnce:
 			err = inOrder(commit, save)
 		case AtMostOnce:
@@ -113,10 +127,14 @@ func (c *committer) complete(ctx context.Context, b *barrier) error {
 func (c *committer) save(ctx context.Context, b *barrier, txns []txnsink.Txn) error {
 	cp := Checkpoint{
 		Pipeline: c.Pipeline, Epoch: c.last.Epoch, ID: b.id,
-		Positions: b.positions, Seen: b.seen, Rows: b.rows, Created: time.Now().UTC(),
+		Positions: b.positions, Seen: b.seen, Ahead: b.ahead, Rows: b.rows, Created: time.Now().UTC(),
 	}
-	if c.Delivery == TwoPhase {
-		for _, t := range txns {
+	for _, t := range txns {
+		logged, isLogged := t.(*loggedTxn)
+		if isLogged {
+			cp.Parts = append(cp.Parts, logged.parts)
+		}
+		if isLogged || c.Delivery == TwoPhase {
 			cp.Txns = append(cp.Txns, t.ID())
 		}
 	}

@@ -19,6 +19,8 @@ type Delivery string
 // The deliveries; the package's text says what each does.
 const (
 	TwoPhase    Delivery = "two-phase"
+	OnePhase    Delivery = "one-phase"
+	WriteAhead  Delivery = "write-ahead"
 	AtLeastOnce Delivery = "at-least-once"
 	AtMostOnce  Delivery = "at-most-once"
 )
@@ -42,7 +44,10 @@ type Config struct {
 	Sink    txnsink.Sink
 	Store   Store
 	Decoder *debezium.Decoder
-	Tables  TablesConfig
+
+	WriteAhead StatementLog // beside the Store; needed for the delivery of that name, and to change from it to another
+
+	Tables TablesConfig
 
 	// Deduplicate drops events that their source's own position shows to be sent again, as Debezium does after it
 	// restarted.
@@ -88,7 +93,11 @@ type Rule struct {
 // check completes c with defaults and says what is wrong with it.
 func (c *Config) check() error {
 	switch c.Delivery {
-	case TwoPhase, AtLeastOnce, AtMostOnce:
+	case TwoPhase, OnePhase, AtLeastOnce, AtMostOnce:
+	case WriteAhead:
+		if c.WriteAhead == nil {
+			return errors.New("delivery write-ahead needs a store that keeps a log of statements")
+		}
 	default:
 		return fmt.Errorf("delivery %q is not served", c.Delivery)
 	}

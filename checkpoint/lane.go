@@ -101,11 +101,16 @@ func (l *lane) apply(ctx context.Context) error {
 				return ctx.Err()
 			}
 		}
-		txn, err := l.Sink.Begin(ctx, txnsink.ID{Pipeline: l.Pipeline, Epoch: l.epoch, Checkpoint: l.next, Worker: l.worker})
-		if err != nil {
-			return err
+		id := txnsink.ID{Pipeline: l.Pipeline, Epoch: l.epoch, Checkpoint: l.next, Worker: l.worker}
+		if l.Delivery == WriteAhead {
+			l.txn = &loggedTxn{run: l.run, id: id}
+		} else {
+			txn, err := l.Sink.Begin(ctx, id)
+			if err != nil {
+				return err
+			}
+			l.txn = txn
 		}
-		l.txn = txn
 	}
 	return l.txn.Apply(ctx, statements)
 }

@@ -28,13 +28,17 @@ func (r *run) recover(ctx context.Context) (Reader, error) {
 	if err := r.decideAndFence(ctx); err != nil {
 		return nil, err
 	}
+	ahead, highest, err := r.lanesAhead(ctx)
+	if err != nil {
+		return nil, err
+	}
 	from, seen := last.Positions, last.Seen
 	if r.From != 0 {
 		c, err := r.Store.Load(ctx, r.Pipeline, r.From)
 		if err != nil {
 			return nil, permanent(fmt.Errorf("replay from checkpoint %d of pipeline %s: %w", r.From, r.Pipeline, err))
 		}
-		from, seen = c.Positions, c.Seen
+		from, seen, ahead = c.Positions, c.Seen, nil // a replay applies again what lanes have applied
 	}
 	switch {
 	case last.ID == 0:
@@ -46,13 +50,16 @@ func (r *run) recover(ctx context.Context) (Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open source: %w", err)
 	}
-	if last.ID == 0 || r.From != 0 {
-		// Where to begin is a decision too: without it a crash before the first cut would begin elsewhere.
-		if err := r.save(ctx, Checkpoint{Positions: reader.Start(), Seen: seen}); err != nil {
+	positions := merge(from, reader.Start())
+	if last.ID == 0 || r.From != 0 || highest > 0 {
+		// Where to begin is a decision too: without it a crash before the first cut would begin elsewhere. And the next
+		// commits overwrite the notes that say which lanes are ahead.
+		r.last.ID = max(r.last.ID, highest)
+		if err := r.save(ctx, Checkpoint{Positions: positions, Seen: seen, Ahead: ahead}); err != nil {
 			return nil, errors.Join(err, reader.Close())
 		}
 	} else {
-		r.last.Positions = merge(r.last.Positions, reader.Start())
+		r.last.Positions = positions
 	}
 	r.decided = true
 	r.Log.Info("running", "pipeline", r.Pipeline, "epoch", r.last.Epoch, "checkpoint", r.last.ID, "partitions", len(r.last.Positions))
@@ -76,14 +83,14 @@ func (r *run) decideAndFence(ctx context.Context) error {
 		if _, err := r.decide(ctx); err != nil {
 			return err
 		}
-		err := r.Sink.Fence(ctx, r.Pipeline, r.last.Epoch, r.Workers)
+		err := r.Sink.Fence(ctx, r.Pipeline, r.last.Epoch, r.fenced())
 		if err == nil {
 			n, err := r.decide(ctx)
 			if err != nil {
 				return err
 			}
 			if n == 0 {
-				return nil
+				return r.emptyLog(ctx)
 			}
 			continue
 		}
@@ -100,6 +107,42 @@ func (r *run) decideAndFence(ctx context.Context) error {
 	return fmt.Errorf("fence epoch %d of pipeline %s: an earlier run still holds its transactions: %w", r.last.Epoch, r.Pipeline, busy)
 }
 
+// fenced is how many workers the run needs: its own, and those whose transactions it takes from the log.
+func (r *run) fenced() int {
+	n := r.Workers
+	if r.last.Parts != nil {
+		for _, id := range r.last.Txns {
+			n = max(n, id.Worker+1)
+		}
+	}
+	return n
+}
+
+// emptyLog applies what the last checkpoint lists of the log. The rest of what earlier epochs wrote there no checkpoint
+// lists: it is as if it had never been.
+func (r *run) emptyLog(ctx context.Context) error {
+	if r.last.Parts == nil && r.Delivery != WriteAhead {
+		return nil
+	}
+	if r.WriteAhead == nil {
+		return permanent(fmt.Errorf("checkpoint %d of pipeline %s has its statements in a log, which the present checkpoint.store does not keep", r.last.ID, r.Pipeline))
+	}
+	if r.last.Parts != nil {
+		err := r.applyLogged(ctx, true)
+		if r.From != 0 && errors.Is(err, txnsink.ErrLost) {
+			r.Log.Warn("replaying although a part of the log is lost", "error", err, "from", r.From)
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := r.WriteAhead.Prune(ctx, r.Pipeline, r.last.Epoch, 0); err != nil {
+		return fmt.Errorf("prune the log of pipeline %s: %w", r.Pipeline, err)
+	}
+	return nil
+}
+
 // decide commits the last checkpoint's transactions and aborts all others of earlier epochs. It returns how many
 // were in doubt.
 func (r *run) decide(ctx context.Context) (int, error) {
@@ -107,8 +150,12 @@ func (r *run) decide(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("list transactions in doubt: %w", err)
 	}
-	commit := make(map[txnsink.ID]bool, len(r.last.Txns))
-	for _, id := range r.last.Txns {
+	var prepared []txnsink.ID
+	if r.last.Parts == nil { // else they are in the log
+		prepared = r.last.Txns
+	}
+	commit := make(map[txnsink.ID]bool, len(prepared))
+	for _, id := range prepared {
 		commit[id] = true
 		err := r.Sink.Commit(ctx, id)
 		if r.From != 0 && errors.Is(err, txnsink.ErrLost) {

@@ -32,6 +32,7 @@ type router struct {
 	ends   map[debezium.Partition]int64 // where the partitions ended at start
 
 	positions debezium.Positions
+	ahead     []Ahead                      // what lanes had applied before the run began
 	repeats   *repeats                     // nil: events that are sent again are applied again
 	lags      map[debezium.Partition]int64 // offsets from the position to the last stable offset, as last seen
 	left      map[debezium.Partition]int64 // offsets from the position to the end at start
@@ -53,7 +54,7 @@ type router struct {
 func newRouter(r *run, t *tables, lanes []*lane, ends map[debezium.Partition]int64) *router {
 	rt := &router{
 		run: r, tables: t, lanes: lanes, ends: ends,
-		positions: r.last.Positions.Clone(), next: r.last.ID + 1,
+		positions: r.last.Positions.Clone(), ahead: r.last.Ahead, next: r.last.ID + 1,
 		lags: map[debezium.Partition]int64{}, left: map[debezium.Partition]int64{},
 		lastCut: time.Now(), halves: map[debezium.Partition]time.Time{},
 	}
@@ -218,6 +219,9 @@ func (r *router) route(ctx context.Context, j *job) error {
 			}
 			items = make([][]item, len(r.lanes))
 		}
+		if applied(r.ahead, t, e) { // invariant 10
+			continue
+		}
 		n := laneOf(t, len(r.lanes))
 		items[n] = append(items[n], item{t, e})
 		r.rows++
@@ -269,8 +273,9 @@ func (r *router) noteHalf(e *debezium.Event) {
 
 // cut sends a barrier through every lane and hands it to the committer.
 func (r *router) cut(ctx context.Context, cuts chan<- *barrier) error {
+	r.ahead = beyond(r.ahead, r.positions)
 	b := &barrier{
-		id: r.next, positions: r.positions.Clone(), rows: r.rows,
+		id: r.next, positions: r.positions.Clone(), ahead: r.ahead, rows: r.rows,
 		lanes: len(r.lanes), txns: make(chan txnsink.Txn, len(r.lanes)), ended: make(chan struct{}),
 	}
 	for _, l := range r.lanes {

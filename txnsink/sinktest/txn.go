@@ -130,12 +130,9 @@ func (m *Memory) run(tables map[schema.Name]*table, batch []sqlgen.Statement) er
 
 // changeOf returns what s asks for and the table that it is about, from tables or else the visible one.
 func (m *Memory) changeOf(s *sqlgen.Statement, tables map[schema.Name]*table) (change, *table, error) {
-	if len(s.Args) != 1 {
-		return change{}, nil, fmt.Errorf("table %s: not a statement of this dialect", s.Table)
-	}
-	c, ok := s.Args[0].(change)
-	if !ok {
-		return change{}, nil, fmt.Errorf("table %s: not a statement of this dialect", s.Table)
+	c, err := decodeChange(s.Args)
+	if err != nil {
+		return change{}, nil, fmt.Errorf("table %s: %w", s.Table, err)
 	}
 	t := tables[c.table]
 	if t == nil {

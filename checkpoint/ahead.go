@@ -35,7 +35,8 @@ func encodeNote(n note) ([]byte, error) {
 	return b, nil
 }
 
-// readNotes returns what the witnesses say, by worker. Without a note it is empty.
+// readNotes returns what the witnesses say, by worker. Without a note it is empty. Where a later run is at work, what it
+// did must not be taken for what this one finds: that is ErrFenced.
 func (r *run) readNotes(ctx context.Context) ([]txnsink.Note, []note, error) {
 	list, err := r.Sink.Notes(ctx, r.Pipeline)
 	if err != nil {
@@ -43,6 +44,9 @@ func (r *run) readNotes(ctx context.Context) ([]txnsink.Note, []note, error) {
 	}
 	notes := make([]note, len(list))
 	for i, n := range list {
+		if n.Epoch > r.last.Epoch {
+			return nil, nil, fmt.Errorf("the witness of worker %d of pipeline %s is at epoch %d: %w", n.Worker, r.Pipeline, n.Epoch, txnsink.ErrFenced)
+		}
 		if n.Text == nil {
 			continue
 		}

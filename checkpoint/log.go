@@ -153,7 +153,10 @@ func (r *run) applyParts(ctx context.Context, id txnsink.ID, parts int) (err err
 func (r *run) readPart(ctx context.Context, id txnsink.ID, part int) ([]sqlgen.Statement, error) {
 	body, err := r.WriteAhead.Read(ctx, id, part)
 	if errors.Is(err, ErrNotFound) {
-		err = lost(id, fmt.Errorf("part %d is not in the log: %w", part, txnsink.ErrLost))
+		// A later run may have applied and removed it.
+		if _, _, err = r.readNotes(ctx); err == nil {
+			err = lost(id, fmt.Errorf("part %d is not in the log: %w", part, txnsink.ErrLost))
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read transaction %v of the log: %w", id, err)

@@ -48,6 +48,7 @@ type Prepared struct {
 // Note is what a worker's last committed transaction left in its witness.
 type Note struct {
 	Worker     int
+	Epoch      int64  // that may write next, as Fence gave it; not of that transaction
 	Checkpoint int64  // of that transaction
 	Text       []byte // as Commit was given it; nil: the transaction was prepared, or had none
 }

@@ -262,7 +262,7 @@ ORDER BY prepared, gid`
 
 // Notes returns the pipeline's witnesses.
 func (s *Sink) Notes(ctx context.Context, pipeline string) ([]txnsink.Note, error) {
-	const query = `SELECT worker, checkpoint, note FROM replicator.witness WHERE pipeline = $1 ORDER BY worker`
+	const query = `SELECT worker, epoch, checkpoint, note FROM replicator.witness WHERE pipeline = $1 ORDER BY worker`
 	var out []txnsink.Note
 	err := s.control(ctx, func(c *pgx.Conn) error {
 		rows, err := c.Query(ctx, query, pipeline)

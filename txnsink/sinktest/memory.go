@@ -292,7 +292,7 @@ func (s *MemorySink) Notes(ctx context.Context, pipeline string) ([]txnsink.Note
 		if w.pipeline != pipeline {
 			continue
 		}
-		n := txnsink.Note{Worker: w.number, Checkpoint: row.checkpoint}
+		n := txnsink.Note{Worker: w.number, Epoch: row.epoch, Checkpoint: row.checkpoint}
 		if row.note != "" {
 			n.Text = []byte(row.note)
 		}

@@ -52,13 +52,17 @@ func (s *Store) Close() error { return nil }
 
 var pipelineName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9_.-]*$`)
 
+func badName(pipeline string) error {
+	return fmt.Errorf("the pipeline's name %q must consist of letters, digits, '_', '-' and, but for the first, '.': it becomes a folder", pipeline)
+}
+
 // locked runs do in the pipeline's folder under its lock.
 func (s *Store) locked(ctx context.Context, pipeline string, do func(dir string) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if !pipelineName.MatchString(pipeline) {
-		return fmt.Errorf("the pipeline's name %q must consist of letters, digits, '_', '-' and, but for the first, '.': it becomes a folder", pipeline)
+		return badName(pipeline)
 	}
 	dir := filepath.Join(s.dir, pipeline)
 	if err := os.MkdirAll(dir, 0o750); err != nil {
@@ -308,7 +312,7 @@ func write(dir, name string, body []byte) error {
 		err = f.Sync()
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
-		return err
+		return errors.Join(err, os.Remove(partial)) // where the disk is full it must not stay so for this
 	}
 	if err := os.Rename(partial, filepath.Join(dir, name)); err != nil {
 		return err

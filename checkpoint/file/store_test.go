@@ -35,6 +35,32 @@ func TestStore(t *testing.T) {
 	})
 }
 
+func TestLog(t *testing.T) {
+	t.Parallel()
+	storetest.RunLog(t, func(t *testing.T) storetest.OpenLog {
+		dir := t.TempDir()
+		return func(t *testing.T) checkpoint.StatementLog { return open(t, dir) }
+	})
+}
+
+func TestDamagedPartOfTheLogIsNamed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, dir)
+	id := txnsink.ID{Pipeline: "p", Epoch: 1, Checkpoint: 2}
+	if err := s.Append(t.Context(), id, 0, []byte("statements")); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "p", logFolder, partFile(id, 0))
+	if err := os.Truncate(file, 90); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Read(t.Context(), id, 0)
+	if err == nil || !txnsink.Permanent(err) || !strings.Contains(err.Error(), file) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // saved returns a store that holds checkpoints 1 to 3 of pipeline p, and its folder.
 func saved(t *testing.T) (*Store, string) {
 	dir := t.TempDir()

@@ -37,6 +37,8 @@ type Store interface {
 	List(ctx context.Context, pipeline string) ([]Checkpoint, error)
 	// Load returns one checkpoint, or ErrNotFound.
 	Load(ctx context.Context, pipeline string, id int64) (Checkpoint, error)
+	// Forget removes one checkpoint, also a savepoint, but never the last: that is an error. One that is not there: ErrNotFound.
+	Forget(ctx context.Context, pipeline string, id int64) error
 	Close() error
 }
 

@@ -9,6 +9,10 @@ import (
 	"replicator/txnsink"
 )
 
+// OldTransaction is the age from which a prepared transaction is worth a warning: while it is in doubt it holds locks and
+// stops vacuum.
+const OldTransaction = time.Minute
+
 // sweepEvery is how often a running pipeline looks for transactions of earlier epochs that turned up after recovery.
 const sweepEvery = 30 * time.Second
 
@@ -19,6 +23,7 @@ type barrier struct {
 	seen      []Seen
 	ahead     []Ahead
 	rows      int64
+	savepoint bool
 	lanes     int
 	txns      chan txnsink.Txn // with room for every lane; nil: the lane has none
 	ended     chan struct{}    // closed when the transactions are prepared or committed: lanes may begin new ones
@@ -127,7 +132,7 @@ func (c *committer) complete(ctx context.Context, b *barrier) error {
 func (c *committer) save(ctx context.Context, b *barrier, txns []txnsink.Txn) error {
 	cp := Checkpoint{
 		Pipeline: c.Pipeline, Epoch: c.last.Epoch, ID: b.id,
-		Positions: b.positions, Seen: b.seen, Ahead: b.ahead, Rows: b.rows, Created: time.Now().UTC(),
+		Positions: b.positions, Seen: b.seen, Ahead: b.ahead, Rows: b.rows, Savepoint: b.savepoint, Created: time.Now().UTC(),
 	}
 	for _, t := range txns {
 		logged, isLogged := t.(*loggedTxn)
@@ -139,7 +144,7 @@ func (c *committer) save(ctx context.Context, b *barrier, txns []txnsink.Txn) er
 		}
 	}
 	if err := c.Store.Save(ctx, cp, c.Retain); err != nil {
-		return fmt.Errorf("save checkpoint %d: %w", cp.ID, err)
+		return fmt.Errorf("save checkpoint %d to checkpoint.store: %w", cp.ID, err)
 	}
 	c.last = cp
 	return nil
@@ -152,6 +157,10 @@ func (c *committer) sweep(ctx context.Context) error {
 		return fmt.Errorf("list transactions in doubt: %w", err)
 	}
 	for _, p := range pending {
+		if p.AgeSeconds > OldTransaction.Seconds() {
+			c.Log.Warn("a prepared transaction is old: it holds locks and keeps vacuum from removing dead rows",
+				"transaction", p.ID.String(), "age", time.Duration(p.AgeSeconds*float64(time.Second)).Round(time.Second))
+		}
 		switch {
 		case p.ID.Epoch > c.last.Epoch:
 			return fmt.Errorf("transaction %v is of a later run: %w", p.ID, txnsink.ErrFenced)

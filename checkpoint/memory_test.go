@@ -106,6 +106,17 @@ func (s *memoryStore) Load(_ context.Context, _ string, id int64) (checkpoint.Ch
 	return checkpoint.Checkpoint{}, checkpoint.ErrNotFound
 }
 
+func (s *memoryStore) Forget(_ context.Context, _ string, id int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.saved)
+	s.saved = slices.DeleteFunc(s.saved, func(c checkpoint.Checkpoint) bool { return c.ID == id })
+	if len(s.saved) == n {
+		return checkpoint.ErrNotFound
+	}
+	return nil
+}
+
 func (s *memoryStore) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -101,7 +101,7 @@ func TestLostLogStops(t *testing.T) {
 		if _, err := w.start(t.Context(), checkpoint.WriteAhead, fault{}); !errors.Is(err, txnsink.ErrLost) {
 			t.Fatalf("Run = %v, want ErrLost", err)
 		}
-		_, err = w.start(t.Context(), checkpoint.WriteAhead, fault{}, func(c *checkpoint.Config) { c.From = saved.ID - 1 })
+		_, err = w.start(t.Context(), checkpoint.WriteAhead, fault{}, func(c *checkpoint.Config) { c.From, c.Replay = saved.ID-1, true })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -374,10 +374,10 @@ func TestLostTransactionStops(t *testing.T) {
 		if !errors.Is(err, txnsink.ErrLost) {
 			t.Fatalf("Run = %v, want ErrLost", err)
 		}
-		if want := fmt.Sprintf("run --from %d", saved.ID-1); !regexp.MustCompile(want + "$").MatchString(err.Error()) {
+		if want := fmt.Sprintf("run --from %d --replay", saved.ID-1); !regexp.MustCompile(want + "$").MatchString(err.Error()) {
 			t.Errorf("Run = %v, want it to name %q", err, want)
 		}
-		_, err = w.start(t.Context(), checkpoint.TwoPhase, fault{}, func(c *checkpoint.Config) { c.From = saved.ID - 1 })
+		_, err = w.start(t.Context(), checkpoint.TwoPhase, fault{}, func(c *checkpoint.Config) { c.From, c.Replay = saved.ID-1, true })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ const (
 func (r *run) recover(ctx context.Context) (Reader, error) {
 	last, err := r.Store.Acquire(ctx, r.Pipeline)
 	if err != nil {
-		return nil, fmt.Errorf("acquire pipeline %s: %w", r.Pipeline, err)
+		return nil, fmt.Errorf("acquire pipeline %s in checkpoint.store: %w", r.Pipeline, err)
 	}
 	r.last = last
 	if err := r.decideAndFence(ctx); err != nil {
@@ -37,6 +37,9 @@ func (r *run) recover(ctx context.Context) (Reader, error) {
 		c, err := r.Store.Load(ctx, r.Pipeline, r.From)
 		if err != nil {
 			return nil, permanent(fmt.Errorf("replay from checkpoint %d of pipeline %s: %w", r.From, r.Pipeline, err))
+		}
+		if err := r.mayReplay(ctx, c.ID); err != nil {
+			return nil, err
 		}
 		from, seen, ahead = c.Positions, c.Seen, nil // a replay applies again what lanes have applied
 	}
@@ -64,6 +67,28 @@ func (r *run) recover(ctx context.Context) (Reader, error) {
 	r.decided = true
 	r.Log.Info("running", "pipeline", r.Pipeline, "epoch", r.last.Epoch, "checkpoint", r.last.ID, "partitions", len(r.last.Positions))
 	return reader, nil
+}
+
+// mayReplay refuses to begin before what the target holds, where that would repeat rows.
+func (r *run) mayReplay(ctx context.Context, from int64) error {
+	if r.Replay || r.Delivery == AtLeastOnce || r.Delivery == AtMostOnce {
+		return nil
+	}
+	list, err := r.Store.List(ctx, r.Pipeline)
+	if err != nil {
+		return fmt.Errorf("replay from checkpoint %d of pipeline %s: %w", from, r.Pipeline, err)
+	}
+	after, rows := int64(0), int64(0)
+	for _, c := range list {
+		if c.ID > from {
+			after, rows = after+1, rows+c.Rows
+		}
+	}
+	if rows == 0 && after == r.last.ID-from {
+		return nil // nothing was applied since
+	}
+	return permanent(fmt.Errorf("replay from checkpoint %d of pipeline %s: the target is at checkpoint %d, so rows of tables without a key would be there twice: "+
+		"if every table has a key, so that its rows converge, or the tables were emptied, say so by --replay", from, r.Pipeline, r.last.ID))
 }
 
 // merge returns the positions of a checkpoint and of partitions that appeared after it.
@@ -188,14 +213,14 @@ func lost(id txnsink.ID, err error) error {
 		return fmt.Errorf("commit %v: %w", id, err)
 	}
 	return fmt.Errorf("commit %v: %w: its checkpoint was saved, but the transaction was rolled back by somebody or lost by the database, "+
-		"so its rows are missing; find out why, then replay from the checkpoint before: run --from %d", id, err, id.Checkpoint-1)
+		"so its rows are missing; find out why, then replay from the checkpoint before: run --from %d --replay", id, err, id.Checkpoint-1)
 }
 
 // save saves c as the checkpoint after r.last (invariant 7) and makes it r.last.
 func (r *run) save(ctx context.Context, c Checkpoint) error {
 	c.Pipeline, c.Epoch, c.ID, c.Created = r.Pipeline, r.last.Epoch, r.last.ID+1, time.Now().UTC()
 	if err := r.Store.Save(ctx, c, r.Retain); err != nil {
-		return fmt.Errorf("save checkpoint %d: %w", c.ID, err)
+		return fmt.Errorf("save checkpoint %d to checkpoint.store: %w", c.ID, err)
 	}
 	r.last = c
 	return nil

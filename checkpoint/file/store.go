@@ -181,6 +181,28 @@ func (s *Store) Load(ctx context.Context, pipeline string, id int64) (checkpoint
 	return c, nil
 }
 
+// Forget removes one checkpoint's file.
+func (s *Store) Forget(ctx context.Context, pipeline string, id int64) error {
+	err := s.locked(ctx, pipeline, func(dir string) error {
+		names, err := list(dir)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(names, func(e entry) bool { return e.id == id })
+		switch i {
+		case -1:
+			return checkpoint.ErrNotFound
+		case len(names) - 1:
+			return checkpoint.ErrLast(id)
+		}
+		return os.Remove(filepath.Join(dir, names[i].file()))
+	})
+	if err != nil {
+		return fmt.Errorf("remove checkpoint %d of pipeline %s: %w", id, pipeline, err)
+	}
+	return nil
+}
+
 // entry is a checkpoint's file by its name.
 type entry struct {
 	id        int64

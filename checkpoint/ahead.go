@@ -65,6 +65,12 @@ func (r *run) lanesAhead(ctx context.Context) (ahead []Ahead, highest int64, err
 		return nil, 0, err
 	}
 	ahead = r.last.Ahead
+	for _, n := range list {
+		if n.Checkpoint > 0 && r.last.ID == 0 {
+			return nil, 0, permanent(fmt.Errorf("the target has committed checkpoint %d of pipeline %s, and checkpoint.store has none: "+
+				"set it to the store that the pipeline had (is its disk mounted?), or give the pipeline another name to begin anew", n.Checkpoint, r.Pipeline))
+		}
+	}
 	for i, n := range notes {
 		if n.Workers == 0 || list[i].Checkpoint <= r.last.ID {
 			continue
@@ -78,10 +84,6 @@ func (r *run) lanesAhead(ctx context.Context) (ahead []Ahead, highest int64, err
 		}
 		highest = max(highest, list[i].Checkpoint)
 		ahead = append(ahead[:len(ahead):len(ahead)], Ahead{Workers: n.Workers, Worker: list[i].Worker, Positions: positions})
-	}
-	if highest > 0 && r.last.ID == 0 {
-		return nil, 0, permanent(fmt.Errorf("the target has committed checkpoint %d of pipeline %s, and the store has no checkpoint: "+
-			"set checkpoint.store to the store that the pipeline had, or give the pipeline another name to begin anew", highest, r.Pipeline))
 	}
 	return ahead, highest, nil
 }

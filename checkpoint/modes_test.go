@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -49,21 +50,23 @@ func TestDeliveryAndLanesMayChangeAfterACrash(t *testing.T) {
 	}
 }
 
-// TestOnePhaseNeedsItsStore: a target that is ahead of an empty store is not written to again from the beginning.
-func TestOnePhaseNeedsItsStore(t *testing.T) {
+// TestPipelineNeedsItsStore: a target that is ahead of an empty store is not written to again from the beginning.
+func TestPipelineNeedsItsStore(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		if _, err := w.start(t.Context(), checkpoint.OnePhase, fault{}); err != nil {
-			t.Fatal(err)
-		}
-		w.store = &memoryStore{epoch: w.store.epoch}
-		_, err := w.start(t.Context(), checkpoint.OnePhase, fault{})
-		if err == nil || !txnsink.Permanent(err) {
-			t.Errorf("Run = %v", err)
-		}
-		w.exactly(t, "after the refusal")
-	})
+	for _, d := range deliveries {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			if _, err := w.start(t.Context(), d, fault{}); err != nil {
+				t.Fatal(err)
+			}
+			w.store = &memoryStore{epoch: w.store.epoch}
+			_, err := w.start(t.Context(), d, fault{})
+			if err == nil || !txnsink.Permanent(err) || !strings.Contains(err.Error(), "checkpoint.store") {
+				t.Errorf("%s: Run = %v", d, err)
+			}
+			w.exactly(t, "after the refusal")
+		})
+	}
 }
 
 // TestOlderStoreIsMadeUpFor: one-phase keeps its positions with the rows, so a store that was restored from a backup repeats

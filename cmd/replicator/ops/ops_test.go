@@ -87,7 +87,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = io.Copy(io.Discard, answer.Body)
-	if err := errors.Join(err, answer.Body.Close()); err != nil || answer.StatusCode != 200 {
+	if err := errors.Join(err, answer.Body.Close()); err != nil || answer.StatusCode != http.StatusOK {
 		t.Fatalf("got %d, %v", answer.StatusCode, err)
 	}
 	cancel()

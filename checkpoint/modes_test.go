@@ -14,27 +14,66 @@ import (
 	"replicator/txnsink"
 )
 
+// More mutations, tried like those in protocol_test.go.
+//
+//	one-phase: save before commit                       TestCrashDuringRecovery
+//	recover: lanes ahead not looked at                  TestCrashDuringRecovery
+//	recover: lanes ahead not saved first                TestCrashDuringRecovery
+//	cut: Ahead not carried on                           TestDeliveryAndLanesMayChangeAfterACrash
+//	router: Ahead taken for the lanes that there are    TestDeliveryAndLanesMayChangeAfterACrash
+//	write-ahead: apply before save                      TestCrashDuringRecovery, TestDatabaseCrash
+//	write-ahead: recovery does not apply                TestCrashDuringRecovery, TestDatabaseCrash
+//	write-ahead: recovery applies without the witness   TestCrashDuringRecovery
+//	recover: a later run's witness is believed          TestTwoProcesses
+
+// TestDatabaseCrash crashes the server, which outlives its prepared transactions, at every call.
+func TestDatabaseCrash(t *testing.T) {
+	t.Parallel()
+	for _, d := range exactlyOnce {
+		t.Run(string(d), func(t *testing.T) {
+			t.Parallel()
+			for n, last := 1, false; !last && !t.Failed(); n++ {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld()
+					p, err := w.start(t.Context(), d, fault{at: n, pause: w.database.Crash})
+					if err != nil {
+						t.Fatalf("call %d: %v", n, err)
+					}
+					last = p.calls < n
+					w.exactly(t, fmt.Sprintf("call %d", n))
+				})
+			}
+		})
+	}
+}
+
 // TestDeliveryAndLanesMayChangeAfterACrash: whatever one process left, the next one takes over, also in another
 // exactly-once delivery and with another number of lanes, and dies itself before a third one does the rest.
 func TestDeliveryAndLanesMayChangeAfterACrash(t *testing.T) {
 	t.Parallel()
-	lanes := func(n int) func(*checkpoint.Config) { return func(c *checkpoint.Config) { c.Workers = n } }
+	// The first process cuts rarely: what it leaves, the others cut into pieces.
+	lanes := func(n, rows int) func(*checkpoint.Config) {
+		return func(c *checkpoint.Config) { c.Workers, c.Rows = n, rows }
+	}
 	for _, first := range exactlyOnce {
 		for _, second := range exactlyOnce {
-			for _, workers := range [][3]int{{2, 1, 2}, {1, 2, 2}, {2, 3, 1}} {
+			for i, workers := range [][3]int{{2, 2, 2}, {2, 1, 2}, {1, 2, 2}, {2, 3, 1}} {
+				if i > 1 && first != checkpoint.OnePhase {
+					continue // the others' transactions carry no positions
+				}
 				t.Run(fmt.Sprintf("%s to %s, lanes %v", first, second, workers), func(t *testing.T) {
 					t.Parallel()
 					for n, last := 1, false; !last && !t.Failed(); n++ {
-						for _, again := range []int{0, 9, 12, 15, 18, 21} {
+						for _, again := range []int{0, 10, 14, 18, 22, 26} {
 							synctest.Test(t, func(t *testing.T) {
 								w := newWorld()
-								p, err := w.start(t.Context(), first, fault{at: n, death: true}, lanes(workers[0]))
+								p, err := w.start(t.Context(), first, fault{at: n, death: true}, lanes(workers[0], 6))
 								last = p.calls < n
 								if err != nil {
-									_, err = w.start(t.Context(), second, fault{at: again, death: true}, lanes(workers[1]))
+									_, err = w.start(t.Context(), second, fault{at: again, death: true}, lanes(workers[1], 1))
 								}
 								if err != nil {
-									_, err = w.start(t.Context(), first, fault{}, lanes(workers[2]))
+									_, err = w.start(t.Context(), first, fault{}, lanes(workers[2], 1))
 								}
 								what := fmt.Sprintf("calls %d and %d", n, again)
 								if err != nil {

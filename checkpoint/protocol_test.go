@@ -304,27 +304,6 @@ func dawdle(t *testing.T, d checkpoint.Delivery, stubborn bool, n int) bool {
 	return !last
 }
 
-// TestDatabaseCrash crashes the server, which outlives its prepared transactions, at every call.
-func TestDatabaseCrash(t *testing.T) {
-	t.Parallel()
-	for _, d := range exactlyOnce {
-		t.Run(string(d), func(t *testing.T) {
-			t.Parallel()
-			for n, last := 1, false; !last && !t.Failed(); n++ {
-				synctest.Test(t, func(t *testing.T) {
-					w := newWorld()
-					p, err := w.start(t.Context(), d, fault{at: n, pause: w.database.Crash})
-					if err != nil {
-						t.Fatalf("call %d: %v", n, err)
-					}
-					last = p.calls < n
-					w.exactly(t, fmt.Sprintf("call %d", n))
-				})
-			}
-		})
-	}
-}
-
 // TestWhereToBeginIsSavedFirst: the first checkpoint is saved before anything is applied, so that a crash before the
 // first cut does not begin elsewhere.
 func TestWhereToBeginIsSavedFirst(t *testing.T) {

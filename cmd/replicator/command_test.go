@@ -154,7 +154,7 @@ func define(t *testing.T, s *stack, ddl string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := sink.Define(t.Context(), []string{ddl}); err != nil {
+	if err := sink.Define(t.Context(), txnsink.Definition{DDL: []string{ddl}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := sink.Close(); err != nil {

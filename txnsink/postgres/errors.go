@@ -29,6 +29,7 @@ const (
 	codeCardinality       = "21000" // one statement would change a row twice
 	codeRaiseException    = "P0001" // a trigger's own error
 	codeReadOnly          = "25006" // read_only_sql_transaction
+	codeDependent         = "2BP01" // dependent_objects_still_exist: a view, say, uses the column
 	classData             = "22"
 	classConstraint       = "23"
 	adviceOnePhase        = "or set delivery to at-least-once, which needs no prepared transactions"

@@ -2,7 +2,6 @@ package sinktest
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,18 +32,6 @@ func (Dialect) TargetTable(source schema.Table, as schema.Name, _ sqlgen.Options
 	t.Name = as
 	t.Columns = slices.Clone(source.Columns)
 	return t, nil
-}
-
-// definePrefix begins the one statement that a Memory database defines tables with; the table's JSON follows.
-const definePrefix = "CREATE TABLE "
-
-// CreateTable returns the table as JSON.
-func (Dialect) CreateTable(t schema.Table) []string {
-	b, err := json.Marshal(t)
-	if err != nil {
-		panic(fmt.Sprintf("a schema.Table is always JSON: %v", err))
-	}
-	return []string{definePrefix + string(b)}
 }
 
 // Encoder returns how values become text. It holds integers to integer columns and texts to a Varchar's length, so

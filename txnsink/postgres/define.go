@@ -43,7 +43,7 @@ func (s *Sink) Define(ctx context.Context, d txnsink.Definition) error {
 // define does all of d. It returns the statement of it that failed; empty: none did.
 func define(ctx context.Context, tx pgx.Tx, d txnsink.Definition) (string, error) {
 	if d.Epoch != 0 {
-		if err := fenced(ctx, tx, d); err != nil {
+		if err := keepOut(ctx, tx, d); err != nil {
 			return "", err
 		}
 	}
@@ -64,8 +64,8 @@ SET target_schema = excluded.target_schema, target_table = excluded.target_table
 	return "", nil
 }
 
-// fenced returns ErrFenced if a later epoch is at work, and otherwise keeps it out until the transaction ends.
-func fenced(ctx context.Context, tx pgx.Tx, d txnsink.Definition) error {
+// keepOut returns ErrFenced if a later epoch is at work, and otherwise keeps it out until the transaction ends.
+func keepOut(ctx context.Context, tx pgx.Tx, d txnsink.Definition) error {
 	const query = `SELECT epoch FROM replicator.witness WHERE pipeline = $1 AND worker = 0 FOR SHARE`
 	var epoch int64
 	err := tx.QueryRow(ctx, query, d.Pipeline).Scan(&epoch)

@@ -251,3 +251,50 @@ func decodeRow(b []byte) ([]cell, error) {
 	}
 	return out, nil
 }
+
+var _ sqlgen.Evolver = Dialect{}
+
+// Evolve plans one statement, or none where the table is as it is to be.
+func (Dialect) Evolve(e sqlgen.Evolution) sqlgen.Plan {
+	plan := func(kind sqlgen.DDLKind, d definition) sqlgen.Plan {
+		return sqlgen.Plan{Statements: []sqlgen.DDL{{Kind: kind, SQL: d.sql()}}}
+	}
+	switch {
+	case e.Policy == schema.Ignore:
+		return sqlgen.Plan{}
+	case e.Policy == schema.Stop:
+		return sqlgen.Plan{Refused: []*sqlgen.Refusal{{Kind: sqlgen.AddColumn, Table: tableName(e), Err: errors.New("schema.evolve is stop")}}}
+	case e.To == nil && e.Current == nil:
+		return sqlgen.Plan{}
+	case e.To == nil:
+		return plan(sqlgen.DropTable, definition{Drop: e.Current.Name})
+	case e.Current == nil:
+		return plan(sqlgen.CreateTable, definition{Make: *e.To})
+	case equalShapes(e.Current, e.To):
+		return sqlgen.Plan{}
+	}
+	d := definition{Drop: e.Current.Name, Make: *e.To}
+	for _, c := range e.To.Columns {
+		from := c.Name
+		for _, r := range e.Renames {
+			if r.To == c.Name {
+				from = r.From
+			}
+		}
+		d.From = append(d.From, from)
+	}
+	return plan(sqlgen.ChangeType, d)
+}
+
+func tableName(e sqlgen.Evolution) schema.Name {
+	if e.Current != nil {
+		return e.Current.Name
+	}
+	return e.To.Name
+}
+
+func equalShapes(a, b *schema.Table) bool {
+	return a.Name == b.Name && slices.Equal(a.PrimaryKey, b.PrimaryKey) && slices.EqualFunc(a.Columns, b.Columns, func(x, y schema.Column) bool {
+		return x.Name == y.Name && x.Type.Kind == y.Type.Kind && x.Type.Length == y.Type.Length && x.NotNull == y.NotNull
+	})
+}

@@ -244,19 +244,29 @@ func (t *tables) adopt(name sourceTable, table *schema.Table, source schema.Tabl
 	if p != schema.Evolve && p != schema.Lenient {
 		return nil, nil
 	}
-	source.Indexes, source.PrimaryKey = nil, nil
-	to, err := t.arranged(rules, source, table.Name)
+	source, err := rules.Arrange(source)
 	if err != nil {
 		return nil, err
 	}
-	from := to
-	from.Columns = slices.DeleteFunc(slices.Clone(to.Columns), func(c schema.Column) bool {
-		return !slices.ContainsFunc(table.Columns, func(h schema.Column) bool { return sameColumn(h.Name, c.Name) })
-	})
-	if len(from.Columns) == len(to.Columns) || slices.ContainsFunc(to.Columns, func(c schema.Column) bool { return c.Type.Kind == schema.Unknown }) {
-		return nil, nil // of rows without a schema nothing tells a type
+	lacks := func(c schema.Column) bool {
+		return c.Name != rules.Soft && !slices.ContainsFunc(table.Columns, func(h schema.Column) bool {
+			return sameColumn(h.Name, c.Name) || h.Name == t.dialect.ShortName(c.Name)
+		})
 	}
-	return t.plan(sqlgen.Evolution{Current: table, From: &from, To: &to, Policy: p}, name)
+	missing := schema.Table{Name: source.Name}
+	for _, c := range source.Columns {
+		if lacks(c) && c.Type.Kind != schema.Unknown { // of rows without a schema nothing tells a type
+			missing.Columns = append(missing.Columns, c)
+		}
+	}
+	if len(missing.Columns) == 0 {
+		return nil, nil
+	}
+	to, err := t.dialect.TargetTable(missing, table.Name, t.Tables.Options)
+	if err != nil {
+		return nil, &sqlgen.RowError{Class: sqlgen.UnsupportedType, Table: table.Name, Err: err}
+	}
+	return t.plan(sqlgen.Evolution{Current: table, From: &schema.Table{Name: table.Name}, To: &to, Policy: p}, name)
 }
 
 // widened makes the columns wider that a value did not fit into, as far as the source's types are wider.

@@ -13,6 +13,7 @@ import (
 
 	"replicator/debezium"
 	"replicator/debezium/kafka/broker"
+	"replicator/txnsink"
 	"replicator/txnsink/postgres/pgserver"
 )
 

@@ -60,7 +60,7 @@ func TestConfigErrorsNameLineKeyAndRemedy(t *testing.T) {
 		{"checkpoint: {store: 'postgres://u:secret@h/d'}", "c.yaml:7: checkpoint.store: postgres:// is not yet served by this version; it must be target, or file:DIR"},
 		{"schema: {create: perhaps}", `c.yaml:7: schema.create: "perhaps" must be true or false`},
 		{"schema: {types: {nul: keep}}", `c.yaml:7: schema.types.nul: "keep" is none of its values; it must be stop, strip or replace`},
-		{"schema: {evolve: stop}", `c.yaml:7: schema.evolve: "stop" is not yet served by this version (following a source's ALTER TABLE); leave the key out, or set it to evolve`},
+		{"schema: {evolve: never}", `c.yaml:7: schema.evolve: "never" is none of its values; it must be stop, evolve, lenient or ignore`},
 		{"delivery: one-phase", `c.yaml:7: delivery: "one-phase" is not yet served by this version; it must be two-phase, at-least-once or at-most-once`},
 		{"delivery: twice", `c.yaml:7: delivery: "twice" is none of its values; it must be two-phase, at-least-once or at-most-once`},
 		{"workers: 2", `c.yaml:7: workers: "2" is not yet served by this version (more than one apply lane); leave the key out, or set it to 1`},

@@ -25,6 +25,10 @@ type Evolution struct {
 	To      *schema.Table   // and afterwards; nil: the table was dropped. A name that differs from From's is a rename
 	Renames []schema.Rename // columns that were renamed at once, by From's and To's names
 	Policy  schema.Policy
+
+	// Source is the source's table afterwards, as [Rules.Arrange] has it and in the order of To's columns. It tells what To
+	// cannot: defaults that mean nothing to the target, and the labels of an ENUM. Nil: it is not known.
+	Source *schema.Table
 }
 
 // Plan is what Evolve answers.

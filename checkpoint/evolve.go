@@ -45,14 +45,17 @@ func (t *tables) known(name sourceTable) *note { return t.notes[name.String()] }
 
 // applied says whether the target has what v says, or something later.
 func (t *tables) applied(v *version) bool {
-	n := t.known(v.name)
-	if n == nil {
-		return false
+	for ; v != nil; v = v.next {
+		n := t.known(v.name)
+		if n == nil {
+			continue // it may be in the target by the name that it was given afterwards
+		}
+		c, ok := v.at.Compare(n.At)
+		if ok && c < 0 || (!ok || c == 0) && v.offset <= n.Offset {
+			return true
+		}
 	}
-	if c, ok := v.at.Compare(n.At); ok && c != 0 {
-		return c < 0
-	}
-	return v.offset <= n.Offset
+	return false
 }
 
 // define runs DDL and remembers where the source's tables are then.

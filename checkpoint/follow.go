@@ -34,10 +34,10 @@ func (r *router) prepare(ctx context.Context, j *job, i int) (hold bool, _ error
 	if err != nil {
 		return false, err
 	}
+	if hold, err := r.hold(ctx, j, i); err != nil || hold {
+		return hold, err
+	}
 	if !n.none() {
-		if hold, err := r.hold(ctx, j, i, n); err != nil || hold {
-			return hold, err
-		}
 		r.moveTo(e.Partition, debezium.Position{Offset: e.Offset, TopicID: j.batch.TopicID})
 		if err := r.quiesce(ctx); err != nil {
 			return false, err
@@ -70,8 +70,8 @@ func (r *router) quiesce(ctx context.Context) error {
 }
 
 // hold withholds a partition if rows of other topics come before its next one.
-func (r *router) hold(ctx context.Context, j *job, i int, n *need) (bool, error) {
-	topics := r.tables.waitsFor(n, &j.events[i])
+func (r *router) hold(ctx context.Context, j *job, i int) (bool, error) {
+	topics := r.tables.waitsFor(&j.events[i])
 	if len(topics) == 0 {
 		return false, nil
 	}

@@ -167,10 +167,10 @@ func (t *tables) pending(end int64) []*version {
 }
 
 // waitsFor returns the topics whose rows come before e's, which are those of tables that were renamed on the way to e's, and
-// are not yet in the target.
-func (t *tables) waitsFor(n *need, e *debezium.Event) []string {
+// are not yet in the target under the new name.
+func (t *tables) waitsFor(e *debezium.Event) []string {
 	var out []string
-	for _, v := range n.steps {
+	for v := t.version(e); v != nil && !t.applied(v); v = v.was {
 		if v.was == nil || v.was.name == v.name {
 			continue
 		}

@@ -405,7 +405,12 @@ func (r *caseRun) runContext(ctx context.Context, t *testing.T) (code int, stder
 
 func (r *caseRun) runConfig(ctx context.Context, t *testing.T, config string) (code int, stderr string) {
 	t.Helper()
-	args := []string{"run", "--config", writeConfig(t, config), "--until-caught-up"}
+	return r.runArgs(ctx, t, config)
+}
+
+func (r *caseRun) runArgs(ctx context.Context, t *testing.T, config string, more ...string) (code int, stderr string) {
+	t.Helper()
+	args := append([]string{"run", "--config", writeConfig(t, config), "--until-caught-up"}, more...)
 	for _, k := range slices.Sorted(maps.Keys(r.config)) {
 		args = append(args, "--set", k+"="+r.config[k])
 	}

@@ -59,7 +59,7 @@ var allowedImports = map[string][]string{
 // testOnly is what tests may import besides: servers, suites, and drivers that serve as an oracle.
 var testOnly = []string{
 	"debezium", "debezium/debeziumtest", "debezium/kafka", "debezium/kafka/broker", "debezium/registry", "txnsink/sinktest", "txnsink/postgres", "txnsink/postgres/pgserver",
-	"checkpoint/storetest", "checkpoint/file", "checkpoint/postgres", "sqlgen", "schema", "txnsink", "e2e", "testdata/debezium",
+	"checkpoint/storetest", "checkpoint/file", "checkpoint/postgres", "sqlgen", "schema", "schema/mysqlddl", "txnsink", "e2e", "testdata/debezium",
 	"github.com/jackc/pgx/v5", "github.com/twmb/franz-go", "github.com/segmentio/kafka-go", "github.com/klauspost/compress", "go.yaml.in/yaml/v3",
 }
 

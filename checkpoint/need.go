@@ -166,11 +166,11 @@ func (t *tables) pending(end int64) []*version {
 	return out
 }
 
-// waitsFor returns the topics whose rows come before e's, which are those of tables that were renamed on the way to e's, and
-// are not yet in the target under the new name.
+// waitsFor returns the topics whose rows come before e's: those of its table's former names. A replay reads them again, so it
+// does not matter whether the target has the new name.
 func (t *tables) waitsFor(e *debezium.Event) []string {
 	var out []string
-	for v := t.version(e); v != nil && !t.applied(v); v = v.was {
+	for v := t.version(e); v != nil; v = v.was {
 		if v.was == nil || v.was.name == v.name {
 			continue
 		}

@@ -21,7 +21,10 @@ type definition struct {
 	From     []string     `json:"from"`     // by column of Make: the column of Drop that its values are from; empty: NULL
 }
 
-const definePrefix = "DEFINE "
+const (
+	definePrefix   = "DEFINE "
+	truncatePrefix = "TRUNCATE " // the table's name follows
+)
 
 func (d definition) sql() string {
 	b, err := json.Marshal(d)
@@ -66,13 +69,9 @@ func (s *MemorySink) Define(ctx context.Context, d txnsink.Definition) error {
 
 // define runs one statement on tables.
 func (m *Memory) define(tables map[schema.Name]*table, sql string) error {
-	text, ok := strings.CutPrefix(sql, definePrefix)
-	if !ok {
-		return fmt.Errorf("not a statement of this dialect: %q", sql)
-	}
-	var d definition
-	if err := json.Unmarshal([]byte(text), &d); err != nil {
-		return fmt.Errorf("not a definition: %w", err)
+	d, err := parseDefinition(sql)
+	if err != nil {
+		return err
 	}
 	for l := range m.locks {
 		if l.table == d.Drop {
@@ -98,6 +97,20 @@ func (m *Memory) define(tables map[schema.Name]*table, sql string) error {
 		return nil
 	}
 	return made.refill(old, d.From)
+}
+
+func parseDefinition(sql string) (d definition, err error) {
+	if name, ok := strings.CutPrefix(sql, truncatePrefix); ok {
+		return definition{Drop: schema.ParseName(name), Truncate: true}, nil
+	}
+	text, ok := strings.CutPrefix(sql, definePrefix)
+	if !ok {
+		return d, fmt.Errorf("not a statement of this dialect: %q", sql)
+	}
+	if err := json.Unmarshal([]byte(text), &d); err != nil {
+		return d, fmt.Errorf("not a definition: %w", err)
+	}
+	return d, nil
 }
 
 // refill takes the rows of old over, each column of t from the one that from names.

@@ -96,7 +96,7 @@ func (d Dialect) Statements(t *sqlgen.Target, c sqlgen.Changes) []sqlgen.Stateme
 	var out []sqlgen.Statement
 	if c.Truncate {
 		base.part = sqlgen.Changes{Truncate: true}
-		out = append(out, sqlgen.Statement{Table: base.table, Kind: sqlgen.TruncateTable, SQL: "TRUNCATE " + base.table.String(), Args: []any{base}, Want: -1})
+		out = append(out, sqlgen.Statement{Table: base.table, Kind: sqlgen.TruncateTable, SQL: truncatePrefix + base.table.String(), Args: []any{base}, Want: -1})
 	}
 	keyless := len(t.Key) == 0
 	out = appendRows(out, base, sqlgen.DeleteRows, c.Deletes, keyless)

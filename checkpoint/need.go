@@ -192,7 +192,8 @@ func (t *tables) settles(ctx context.Context, err error) bool {
 		return false
 	}
 	for name := range t.entries {
-		if n := t.known(name); n == nil || n.Table == nil || n.target != row.Table {
+		n := t.known(name)
+		if n == nil || n.Table == nil || n.target.Table != row.Table.Table || n.target.Schema != "" && n.target.Schema != row.Table.Schema {
 			continue
 		}
 		if t.arrived(ctx, name) {

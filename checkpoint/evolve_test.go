@@ -1,12 +1,15 @@
 package checkpoint_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"replicator/checkpoint"
 	"replicator/debezium"
@@ -106,6 +109,8 @@ func (l *memoryLog) change(pos int, ddl string, tables ...string) {
 		}
 		list += t
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.history = append(l.history, debezium.Record{
 		Partition: debezium.Partition{Topic: "s"}, Offset: int64(len(l.history)),
 		Value: fmt.Appendf(nil, `{"source":{"version":"3","connector":"mysql","name":"s","ts_ms":1,"snapshot":"false","db":"d","table":"t","server_id":1,"file":"b.1","pos":%d,"row":0},`+
@@ -216,4 +221,121 @@ func TestStopPolicyStopsAtTheChange(t *testing.T) {
 			t.Errorf("table client: %v, %v", table, err)
 		}
 	})
+}
+
+// later runs do in the bubble's time while a process runs on w, and returns how that ends.
+func later(t *testing.T, w *world, do func(), change ...func(*checkpoint.Config)) error {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := w.start(ctx, checkpoint.TwoPhase, fault{}, append(change, func(c *checkpoint.Config) { c.UntilCaughtUp = false })...)
+		done <- err
+	}()
+	do()
+	cancel()
+	return <-done
+}
+
+// TestChangesThatNoRowFollowsAreApplied: a running pipeline finds them, and not before everything that was written ahead of them.
+func TestChangesThatNoRowFollowsAreApplied(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := changingWorld()
+		err := later(t, w, func() {
+			time.Sleep(time.Minute) // of the bubble's time
+			w.settled(t, "running")
+			w.log.change(9000, "DROP TABLE journal", drop("journal"))
+			w.log.change(9010, "ALTER TABLE pet ADD COLUMN age VARCHAR(9)", shape("ALTER", "pet", "id", "kind", "age"))
+			w.log.change(9020, "RENAME TABLE client TO person", shape("ALTER", "person", "id", "name", "w", "z"))
+			time.Sleep(time.Minute)
+		}, evolving)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string][]string{"journal": nil, "client": nil, "pet": {"2|cat|NULL"}, "person": {
+			"1|A|x|NULL", "2|B|NULL|NULL", "3|c|new|NULL", "4|d|e|NULL", "9|late|NULL|NULL",
+		}} {
+			if got := w.database.Rows(schema.Name{Table: name}); !slices.Equal(got, want) {
+				t.Errorf("%s = %q, want %q", name, got, want)
+			}
+		}
+	})
+}
+
+// TestRowWaitsForTheChangeBeforeIt: the topics are not ordered with each other.
+func TestRowWaitsForTheChangeBeforeIt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change  func(w *world)
+		missing bool
+	}{
+		"a column": {func(w *world) {
+			w.log.change(2010, "ALTER TABLE pet ADD COLUMN age VARCHAR(9)", shape("ALTER", "pet", "id", "kind", "age"))
+		}, false},
+		"none comes": {func(*world) {}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := &world{log: &memoryLog{}, database: sinktest.NewMemory(), store: &memoryStore{}}
+				w.log.change(2000, "CREATE TABLE pet (id INT PRIMARY KEY, kind VARCHAR(9))", shape("CREATE", "pet", "id", "kind"))
+				w.log.add(debezium.Partition{Topic: "s.d.pet"}, 0, rowAt(2005, "pet", "c", "", `{"id":1,"kind":"cat"}`))
+				w.log.add(debezium.Partition{Topic: "s.d.pet"}, 0, rowAt(2020, "pet", "c", "", `{"id":2,"kind":"dog","age":"4"}`))
+				err := later(t, w, func() {
+					time.Sleep(3 * time.Second)
+					c.change(w)
+					time.Sleep(time.Minute)
+				}, evolving, func(c *checkpoint.Config) { c.Tables.SchemaWait = 10 * time.Second })
+				if c.missing {
+					var row *sqlgen.RowError
+					if !errors.As(err, &row) || row.Class != sqlgen.MissingColumn || row.Column != "age" {
+						t.Errorf("Run = %v, want a missing column", err)
+					}
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, want := w.database.Rows(schema.Name{Table: "pet"}), []string{"1|cat|NULL", "2|dog|4"}; !slices.Equal(got, want) {
+					t.Errorf("pet = %q, want %q", got, want)
+				}
+			})
+		})
+	}
+}
+
+// TestRefusedRowMayFollowAChangeThatItDoesNotShow: a wider text has the same shape in an event.
+func TestRefusedRowMayFollowAChangeThatItDoesNotShow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{log: &memoryLog{}, database: sinktest.NewMemory(), store: &memoryStore{}}
+		w.log.change(2000, "CREATE TABLE pet (id INT PRIMARY KEY, kind VARCHAR(9))", shape("CREATE", "pet", "id", "kind"))
+		w.log.add(debezium.Partition{Topic: "s.d.pet"}, 0, rowAt(2005, "pet", "c", "", `{"id":1,"kind":"cat"}`))
+		w.log.add(debezium.Partition{Topic: "s.d.pet"}, 0, rowAt(2020, "pet", "c", "", `{"id":2,"kind":"a long-haired dog"}`))
+		wide := strings.Replace(shape("ALTER", "pet", "id", "kind"), `"length":9,"position":2`, `"length":50,"position":2`, 1)
+		unseen := &unseenChange{Source: w.log, then: func() { w.log.change(2010, "ALTER TABLE pet MODIFY kind VARCHAR(50)", wide) }}
+		_, err := w.start(t.Context(), checkpoint.TwoPhase, fault{}, evolving, func(c *checkpoint.Config) { c.Source = unseen })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := w.database.Rows(schema.Name{Table: "pet"}), []string{"1|cat", "2|a long-haired dog"}; !slices.Equal(got, want) {
+			t.Errorf("pet = %q, want %q", got, want)
+		}
+	})
+}
+
+// unseenChange is a source whose schema-change topic gets a record right after it was read first.
+type unseenChange struct {
+	checkpoint.Source
+	then func()
+}
+
+func (u *unseenChange) History(ctx context.Context, topic string, from int64) ([]debezium.Record, int64, error) {
+	records, next, err := u.Source.History(ctx, topic, from)
+	if u.then != nil {
+		u.then()
+		u.then = nil
+	}
+	return records, next, err
 }

@@ -80,6 +80,7 @@ func (s *memoryStore) Close() error { return nil }
 // memoryLog is a Source: a fixed log of partitions whose batches end where the log says.
 type memoryLog struct {
 	partitions map[debezium.Partition][]debezium.Batch
+	mu         sync.Mutex // of history, which may grow while processes run
 	history    []debezium.Record
 }
 
@@ -122,6 +123,8 @@ func (l *memoryLog) Open(_ context.Context, from debezium.Positions) (checkpoint
 }
 
 func (l *memoryLog) History(_ context.Context, _ string, from int64) ([]debezium.Record, int64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	from = max(from, 0)
 	if from >= int64(len(l.history)) {
 		return nil, from, nil

@@ -24,12 +24,37 @@ func (t *txn) Apply(ctx context.Context, batch []sqlgen.Statement) error {
 	}
 	for len(batch) > 0 {
 		n := sendable(batch)
-		if err := t.send(ctx, batch[:n]); err != nil {
+		err := t.send(ctx, batch[:n])
+		if stale(err) {
+			if err = t.forget(ctx); err == nil {
+				err = t.send(ctx, batch[:n])
+			}
+		}
+		if err != nil {
 			return t.fail(ctx, err)
 		}
 		batch = batch[n:]
 	}
 	return nil
+}
+
+// stale says whether a statement failed for how it was prepared: somebody has changed its table since, or has deallocated what
+// this session had prepared.
+func stale(err error) bool {
+	switch code(err) {
+	case codeNotSupported, codeUndefinedStatement:
+		return true
+	}
+	return false
+}
+
+// forget undoes the round trip that failed and everything that was prepared, so that it is prepared anew.
+func (t *txn) forget(ctx context.Context) error {
+	if err := t.session.simple(ctx, "ROLLBACK TO SAVEPOINT batch"); err != nil {
+		return err
+	}
+	clear(t.session.statements)
+	return t.session.conn.PgConn().Exec(ctx, "DEALLOCATE ALL").Close()
 }
 
 // sendable returns how many of the first statements fit into a round trip: at least one.

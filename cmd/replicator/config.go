@@ -11,6 +11,7 @@ import (
 
 	"replicator/checkpoint"
 	"replicator/debezium/registry"
+	"replicator/schema"
 	"replicator/sqlgen"
 )
 
@@ -48,7 +49,8 @@ type targetConfig struct {
 type tableRule struct {
 	Match  *regexp.Regexp // anchored
 	Skip   bool
-	Target string // a template; empty: target.table
+	Target string        // a template; empty: target.table
+	Evolve schema.Policy // empty: schema.evolve
 	Rows   sqlgen.Rules
 }
 
@@ -63,6 +65,7 @@ type checkpointConfig struct {
 
 type schemaConfig struct {
 	Create bool
+	Evolve schema.Policy
 	Types  sqlgen.Options
 }
 
@@ -93,7 +96,7 @@ func defaults() config {
 			Rows: 100_000, Bytes: 256 << 20,
 			Store: "target", Retain: 100,
 		},
-		Schema: schemaConfig{Create: true, Types: sqlgen.Options{Boolean: "tinyint1", Time: "interval", JSON: "jsonb", Enum: "text", Nul: "stop"}},
+		Schema: schemaConfig{Create: true, Evolve: schema.Evolve, Types: sqlgen.Options{Boolean: "tinyint1", Time: "interval", JSON: "jsonb", Enum: "text", Nul: "stop"}},
 		HTTP:   httpConfig{Listen: defaultListen},
 		Log:    logConfig{Level: "info", Format: "text"},
 	}

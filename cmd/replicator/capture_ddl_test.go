@@ -169,15 +169,16 @@ func TestKillsDuringSchemaChanges(t *testing.T) {
 	}
 	c := captureWithDDL(t, "plain", "ddl-kill")
 	file := writeConfig(t, c.config)
-	for kill := time.Duration(0); ; kill++ {
-		// Each life is a little longer than the one before, so that the last one is long enough.
-		ctx, cancel := context.WithTimeout(t.Context(), (150+40*kill)*time.Millisecond)
+	life := 150 * time.Millisecond
+	for kills := 0; ; kills++ {
+		life += 40 * time.Millisecond // so that the last one is long enough
+		ctx, cancel := context.WithTimeout(t.Context(), life)
 		cmd := exec.CommandContext(ctx, program, "run", "--config", file, "--until-caught-up", "--set", "checkpoint.rows=3", "--set", "schema.types.nul=strip")
 		out, err := cmd.CombinedOutput()
 		killed := ctx.Err() != nil
 		cancel()
 		if err == nil {
-			t.Logf("%d kills", kill)
+			t.Logf("%d kills", kills)
 			break
 		}
 		if !killed {

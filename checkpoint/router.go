@@ -254,8 +254,8 @@ func (r *router) route(ctx context.Context, j *job) (whole bool, _ error) {
 			continue
 		}
 		if !r.tables.ready(e) {
-			// The rows so far are of another shape: they are applied first.
-			if err := r.sendItems(ctx, items, true); err != nil {
+			// The table's rows so far are of another shape: they are applied first.
+			if err := r.sendItems(ctx, items, r.tables.entry(tableOf(e)).target != nil); err != nil {
 				return false, err
 			}
 			items = make([][]item, len(r.lanes))

@@ -53,6 +53,8 @@ func TestStatementsOfPostgres(t *testing.T) {
 	t.Parallel()
 	keyed, bag := itemTable("id"), itemTable()
 	byConfiguration := TargetConfig{Rules: Rules{Key: []string{"id"}}}
+	folding := itemTable("b")
+	folding.Columns[3].Folds = true
 	identity := itemTable("id")
 	identity.Columns[0].AutoIncrement = true
 	odd := schema.Table{
@@ -91,6 +93,7 @@ func TestStatementsOfPostgres(t *testing.T) {
 		{"upserts", keyed, TargetConfig{}, []debezium.Event{create(1), create(2), {Op: debezium.Create, After: itemRow(3, nullValue, nullValue)}}},
 		{"upserts-without-index", bag, byConfiguration, []debezium.Event{create(1)}},
 		{"upserts-key-only", keyed, TargetConfig{}, []debezium.Event{{Op: debezium.Create, After: idRow(1)}}},
+		{"folding", folding, TargetConfig{}, []debezium.Event{create(1), {Op: debezium.Delete, Before: itemRow(2, one, textValue("X"))}}},
 		{"upserts-identity", identity, TargetConfig{}, []debezium.Event{create(1)}},
 		{"upserts-odd-names", odd, TargetConfig{}, []debezium.Event{{Op: debezium.Create, After: oddRow}}},
 		{"deletes", keyed, TargetConfig{}, []debezium.Event{{Op: debezium.Delete, Key: idRow(5), Offset: 8}}},

@@ -19,8 +19,9 @@ type Array struct {
 	Data []byte
 }
 
-// Canonical implements Canonicalizer: equality ignores the sign of a floating zero, the zeros after the point of a
-// numeric without a fixed scale, and the case of citext.
+// Canonical implements Canonicalizer: equality ignores the sign of a floating zero, and the zeros after the point of a
+// numeric without a fixed scale. What text a column that folds takes for equal only the server knows: there, statements
+// compare the bytes too (see pgWriter.equal).
 func (Postgres) Canonical(c schema.Column) func(dst, value []byte) []byte {
 	switch c.Type.Kind {
 	case schema.Float32, schema.Float64:
@@ -28,10 +29,6 @@ func (Postgres) Canonical(c schema.Column) func(dst, value []byte) []byte {
 	case schema.Decimal:
 		if c.Type.Length == 0 {
 			return canonicalNumeric
-		}
-	case schema.Other:
-		if isNamed(c.Type.Native, "citext") {
-			return canonicalCitext
 		}
 	}
 	return nil

@@ -69,6 +69,7 @@ const (
 	AmbiguousColumn  Class = "ambiguous_column" // two columns of the target fit
 	UnknownTable     Class = "unknown_table"    // the target lacks it and schema.create is off
 	KeyMismatch      Class = "key_mismatch"     // the event lacks a column of the target's key
+	KeyCollision     Class = "key_collision"    // keys that the source tells apart are equal in the target
 	NameTooLong      Class = "identifier_too_long"
 	UnsupportedType  Class = "unsupported_type"  // no lossless way from the event's type to the column's
 	UnavailableValue Class = "unavailable_value" // the source did not send it, and the target has no row that holds it

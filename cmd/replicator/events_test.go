@@ -2,7 +2,10 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // TestCasesWithoutASchema runs cases again with the schemas taken off their messages: the target's columns tell.
@@ -52,17 +55,88 @@ func TestCaseHstoreAsAMap(t *testing.T) {
 // in case.
 func TestCaseTextKeys(t *testing.T) {
 	t.Parallel()
-	c := loadCase(t, "21")
-	r := &caseRun{caseFile: c, url: caseDatabase(t, "case_21"), config: map[string]string{}}
-	r.target = r.url
-	r.exec(t, "CREATE TABLE nick (name varchar(40) PRIMARY KEY, city varchar(40))")
-	r.produce(t, c.records(t)...)
+	r := nickRun(t, "CREATE TABLE nick (name varchar(40) PRIMARY KEY, city varchar(40))")
+	r.produce(t, r.records(t)...)
 	if code, stderr := r.run(t); code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, stderr)
 	}
-	want := c.result(t, "")
+	want := r.result(t, "")
 	want.Query = `SELECT upper(encode(name::bytea, 'hex')), upper(encode(city::bytea, 'hex')) FROM nick ORDER BY name COLLATE "C"`
 	r.expect(t, want)
+}
+
+// foldingKeys are columns in which Ada and ADA are one key.
+var foldingKeys = map[string]string{
+	"citext":    `CREATE EXTENSION citext; CREATE TABLE nick (name citext PRIMARY KEY, city varchar(40))`,
+	"collation": `CREATE COLLATION ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false); CREATE TABLE nick (name varchar(40) COLLATE ci PRIMARY KEY, city varchar(40))`,
+	"domain":    `CREATE EXTENSION citext; CREATE DOMAIN nickname AS citext; CREATE TABLE nick (name nickname PRIMARY KEY, city varchar(40))`,
+}
+
+// TestCaseCollidingKeys runs the variant of case 21 whose target takes two keys of the source for one.
+func TestCaseCollidingKeys(t *testing.T) {
+	t.Parallel()
+	for name, setup := range foldingKeys {
+		for _, rows := range []string{"100000", "1"} {
+			t.Run(name+"/rows="+rows, func(t *testing.T) {
+				t.Parallel()
+				r := nickRun(t, setup)
+				r.config["checkpoint.rows"] = rows
+				r.produce(t, r.records(t)...)
+				code, stderr := r.run(t)
+				r.stopped(t, code, stderr, "key_collision", "table public.nick", "src1.shop.nick[0] offset 2", "key name=ADA")
+				r.expect(t, caseResult{Query: `SELECT name FROM nick WHERE city = 'y'`})
+			})
+		}
+	}
+}
+
+// TestFoldedKeyChangesItsCase follows a source whose own key folds: a row's key can change in case alone, and a deleted
+// key come back in another.
+func TestFoldedKeyChangesItsCase(t *testing.T) {
+	t.Parallel()
+	row := func(op, name, city string) []byte {
+		image := fmt.Sprintf(`{"name":%q,"city":%q}`, name, city)
+		before, after := "null", image
+		if op == "d" {
+			before, after = image, "null"
+		}
+		return fmt.Appendf(nil, `{"before":%s,"after":%s,"source":{"db":"shop","table":"nick"},"op":%q}`, before, after, op)
+	}
+	key := func(name string) []byte { return fmt.Appendf(nil, `{"name":%q}`, name) }
+	for name, setup := range foldingKeys {
+		for _, rows := range []string{"100000", "1"} {
+			t.Run(name+"/rows="+rows, func(t *testing.T) {
+				t.Parallel()
+				r := nickRun(t, setup)
+				r.config["checkpoint.rows"] = rows
+				event := func(op, name, city, header, other string) caseRecord {
+					c := caseRecord{topic: "src1.shop.nick", key: key(name), value: row(op, name, city)}
+					if header != "" {
+						c.headers = map[string][]byte{header: key(other)}
+					}
+					return c
+				}
+				r.produce(t,
+					event("c", "Ada", "x", "", ""), event("c", "Bob", "x", "", ""),
+					event("d", "Ada", "x", "__debezium.newkey", "ADA"), event("c", "ADA", "y", "__debezium.oldkey", "Ada"),
+					event("d", "Bob", "x", "", ""), event("c", "BOB", "z", "", ""), event("u", "BOB", "w", "", ""))
+				if code, stderr := r.run(t); code != 0 {
+					t.Fatalf("exit code %d:\n%s", code, stderr)
+				}
+				r.expect(t, caseResult{Query: `SELECT name, city FROM nick ORDER BY name::text COLLATE "C"`, Rows: [][]*string{{ptr("ADA"), ptr("y")}, {ptr("BOB"), ptr("w")}}})
+			})
+		}
+	}
+}
+
+// nickRun is case 21 with a table of its own.
+func nickRun(t *testing.T, setup string) *caseRun {
+	t.Helper()
+	c := loadCase(t, "21")
+	c.Setup = yaml.Node{}
+	r := newCaseRun(t, c)
+	r.exec(t, setup)
+	return r
 }
 
 // TestCasePlaceholderWithoutARow runs case 23 where the row that must keep its value is not there.

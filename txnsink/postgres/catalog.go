@@ -57,9 +57,12 @@ WHERE n.nspname = coalesce(nullif($1, ''), current_schema()) AND c.relname = $2`
 // readColumns reads columns. A domain's own NOT NULL counts as the column's.
 func readColumns(ctx context.Context, c *pgx.Conn, oid uint32, t *schema.Table) error {
 	const query = `SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull OR ty.typnotnull,
-	a.attidentity <> '', a.attgenerated <> '', pg_get_expr(d.adbin, d.adrelid), coalesce(col_description(a.attrelid, a.attnum), '')
+	a.attidentity <> '', a.attgenerated <> '', pg_get_expr(d.adbin, d.adrelid), coalesce(col_description(a.attrelid, a.attnum), ''),
+	coalesce(NOT co.collisdeterministic, false) OR coalesce(base.typname, ty.typname) = 'citext'
 FROM pg_catalog.pg_attribute a
 JOIN pg_catalog.pg_type ty ON ty.oid = a.atttypid
+LEFT JOIN pg_catalog.pg_type base ON base.oid = ty.typbasetype
+LEFT JOIN pg_catalog.pg_collation co ON co.oid = a.attcollation
 LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum`
@@ -71,7 +74,7 @@ ORDER BY a.attnum`
 	var formatType string
 	var identity bool
 	var def *string
-	_, err = pgx.ForEachRow(rows, []any{&col.Name, &formatType, &col.NotNull, &identity, &col.Generated, &def, &col.Comment}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&col.Name, &formatType, &col.NotNull, &identity, &col.Generated, &def, &col.Comment, &col.Folds}, func() error {
 		next := col
 		next.Type = sqlgen.PostgresType(formatType)
 		next.AutoIncrement = identity

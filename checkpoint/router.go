@@ -48,6 +48,7 @@ type router struct {
 	halves        map[debezium.Partition]time.Time // deletes of changed keys whose creates are still to come
 
 	progress Progress
+	told     int64 // of progress.Repeated: how many were logged
 }
 
 func newRouter(r *run, t *tables, lanes []*lane, ends map[debezium.Partition]int64) *router {
@@ -101,6 +102,7 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job, cuts chan<- *bar
 		case <-timer.C:
 		case cp := <-saved:
 			r.outstanding = false
+			r.tellRepeated()
 			r.progress.Checkpoint, r.progress.Rows = cp.ID, r.progress.Rows+cp.Rows
 			r.report()
 		case j := <-jobs:
@@ -193,6 +195,7 @@ func (r *router) route(ctx context.Context, j *job) error {
 	for i := range j.events {
 		e := &j.events[i]
 		if !e.Op.Row() {
+			r.progress.Skipped++
 			continue
 		}
 		if r.tables.skips(e) {
@@ -299,6 +302,14 @@ func (r *router) seen(p debezium.Partition, end int64) {
 	togo := max(0, r.ends[p]-at)
 	r.toGo += togo - r.left[p]
 	r.left[p] = togo
+}
+
+// tellRepeated logs what was dropped since the last checkpoint: a connector that restarted has gone back so far.
+func (r *router) tellRepeated() {
+	if n := r.progress.Repeated - r.told; n > 0 {
+		r.told = r.progress.Repeated
+		r.Log.Info("dropped events that were sent again", "pipeline", r.Pipeline, "events", n, "since_start", r.told)
+	}
 }
 
 func (r *router) report() {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -26,6 +27,18 @@ func TestCasesWithoutASchema(t *testing.T) {
 			}
 			r.expect(t, c.result(t, ""))
 		})
+	}
+}
+
+// TestRecordsThatChangeNoRowAreCounted runs case 27 and looks for the number of what it skips.
+func TestRecordsThatChangeNoRowAreCounted(t *testing.T) {
+	t.Parallel()
+	c := loadCase(t, "27")
+	r := newCaseRun(t, c)
+	r.produce(t, c.records(t)...)
+	code, stderr := r.run(t)
+	if code != 0 || !strings.Contains(stderr, " events=2 repeated=0 skipped=7\n") {
+		t.Errorf("exit code %d, and the log does not count 7 records:\n%s", code, stderr)
 	}
 }
 

@@ -43,6 +43,7 @@ var semanticTypes = map[string]schema.Type{
 	"io.debezium.data.Uuid":                   {Kind: schema.UUID},
 	"io.debezium.data.Xml":                    {Kind: schema.Text, Native: "xml"},
 	"io.debezium.data.Ltree":                  {Kind: schema.Text, Native: "ltree"},
+	"io.debezium.data.Tsvector":               {Kind: schema.Text, Native: "tsvector"},
 	"io.debezium.data.FloatVector":            {Kind: schema.Vector},
 	"io.debezium.data.DoubleVector":           {Kind: schema.Array, Elem: &schema.Type{Kind: schema.Float64}},
 	"io.debezium.data.geometry.Geometry":      {Kind: schema.Geometry},

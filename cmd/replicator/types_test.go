@@ -147,10 +147,11 @@ parameters ` + "`__debezium.source.column.*`" + ` that the connector's option ` 
 schema. A table that you create yourself may have other types: a value that one cannot hold without loss stops the pipeline
 with an error that names table, column, topic, partition, offset and key.
 
-- Times: PostgreSQL holds microseconds. Nanoseconds are cut off towards the past, in keys and values alike. A column with fewer
-  digits, as in ` + "`timestamp(3)`" + `, refuses a value with more.
+- Times: PostgreSQL holds microseconds. Nanoseconds are cut off towards the past, in keys and values alike; the log counts such
+  values by column. A column with fewer digits, as in ` + "`timestamp(3)`" + `, refuses a value with more.
 - Integers into a boolean column are true unless they are 0; booleans into an integer column are 1 and 0.
-- A name of a semantic type that is not known here is passed over, and its primitive type counts.
+- A name of a semantic type that is not known here is passed over, and its primitive type counts; the log says so once for
+  each column.
 - Bytes that come as text (` + "`binary.handling.mode`" + ` base64, base64-url-safe, hex) are decoded as ` + "`source.binary`" + ` says.
 - In place of a value that the source did not send comes ` + "`__debezium_unavailable_value`" + `, in a form for every type. The stored
   value stays.

@@ -182,7 +182,7 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 	options.Binary = c.Source.Binary
 	options.TimePrecision = c.Source.TimePrecision
 	options.Units = &sqlgen.TimeUnits{}
-	options.Changed = altered.count
+	options.Changed, options.Cut, options.Unknown = altered.counter(nulAltered), altered.counter(nanosCut), altered.unknown
 	out := checkpoint.Config{
 		Pipeline: c.Pipeline, Delivery: c.Delivery,
 		Interval: c.Checkpoint.Interval, MinInterval: c.Checkpoint.MinInterval,

@@ -165,6 +165,7 @@ func (t *tables) create(ctx context.Context, name sourceTable, as schema.Name, w
 	}
 	t.Log.Info("created a table", "pipeline", t.Pipeline, "source", name.String(), "target", as.String())
 	t.logShortened(name, source, table)
+	t.logStandIns(name, source, table)
 	made, err := t.Sink.Table(ctx, as)
 	if err != nil {
 		return nil, fmt.Errorf("read table %v of the target: %w", as, err)
@@ -183,6 +184,23 @@ func (t *tables) logShortened(name sourceTable, source, target schema.Table) {
 		if short := t.dialect.ShortName(c.Name); short != c.Name {
 			t.Log.Warn("a column's name is too long for the target", "table", name.String(), "source", c.Name, "target", short)
 		}
+	}
+}
+
+// logStandIns says which columns have a type of less use than an extension's. The two tables have the same columns in order.
+func (t *tables) logStandIns(name sourceTable, source, target schema.Table) {
+	for i, c := range source.Columns {
+		made, missing := target.Columns[i].Type, ""
+		switch {
+		case c.Type.Kind == schema.Geometry && made.Kind != schema.Geometry:
+			missing = "spatial type (PostGIS)"
+		case (c.Type.Kind == schema.Vector || c.Type.Native == "vector") && made.Kind != schema.Vector:
+			missing = "vector type (pgvector)"
+		default:
+			continue
+		}
+		t.Log.Info("the target has no "+missing+" for a column, which has another one that holds the values",
+			"pipeline", t.Pipeline, "table", name.String(), "column", c.Name, "type", made.Native)
 	}
 }
 

@@ -45,9 +45,9 @@ var semanticTypes = map[string]schema.Type{
 	"io.debezium.data.Ltree":                  {Kind: schema.Text, Native: "ltree"},
 	"io.debezium.data.Tsvector":               {Kind: schema.Text, Native: "tsvector"},
 	"io.debezium.data.FloatVector":            {Kind: schema.Vector},
-	"io.debezium.data.DoubleVector":           {Kind: schema.Array, Elem: &schema.Type{Kind: schema.Float64}},
+	"io.debezium.data.DoubleVector":           {Kind: schema.Array, Elem: &schema.Type{Kind: schema.Float64}, Native: "vector"}, // of pgvector
 	"io.debezium.data.geometry.Geometry":      {Kind: schema.Geometry},
-	"io.debezium.data.geometry.Geography":     {Kind: schema.Geometry},
+	"io.debezium.data.geometry.Geography":     {Kind: schema.Geometry, Native: "geography"},
 	"io.debezium.data.geometry.Point":         {Kind: schema.Geometry},
 }
 

@@ -242,6 +242,28 @@ func TestCreatedTableHoldsEveryTypeOfMySQL(t *testing.T) {
 	}
 	golden(t, "create-table.golden", strings.Join(Postgres{}.CreateTable(table), ";\n")+"\n")
 
+	extended := Postgres{Geometry: "gis.geometry", Geography: "gis.geography", Vector: "vector"}
+	source.Columns = append(source.Columns,
+		schema.Column{Name: "geo", Type: schema.Type{Kind: schema.Geometry, Native: "geography"}},
+		schema.Column{Name: "long", Type: schema.Type{Kind: schema.Vector, Length: pgMaxVector + 1}},
+		schema.Column{Name: "open", Type: schema.Type{Kind: schema.Vector}},
+		schema.Column{Name: "doubles", Type: schema.Type{Kind: schema.Array, Native: "vector", Elem: &schema.Type{Kind: schema.Float64}}})
+	if table, err = extended.TargetTable(source, schema.Name{Table: "all"}, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]schema.Type{
+		"g":       {Kind: schema.Geometry, Native: "gis.geometry"},
+		"geo":     {Kind: schema.Geometry, Native: "gis.geography"},
+		"vec":     {Kind: schema.Vector, Length: 3, Native: "vector(3)"},
+		"open":    {Kind: schema.Vector, Native: "vector"},
+		"long":    {Kind: schema.Other, Native: "real[]"},
+		"doubles": {Kind: schema.Vector, Native: "vector"},
+	} {
+		if c, _ := table.Column(name); c == nil || c.Type.Kind != want.Kind || c.Type.Length != want.Length || c.Type.Native != want.Native {
+			t.Errorf("with extensions, column %s: got %+v, want %+v", name, c, want)
+		}
+	}
+
 	other, err := Postgres{}.TargetTable(source, schema.Name{Table: "all"}, Options{Boolean: "boolean", Time: "time", JSON: "json"})
 	if err != nil {
 		t.Fatal(err)

@@ -158,7 +158,7 @@ func (Postgres) Quote(ident string) string {
 func (p Postgres) TargetTable(source schema.Table, as schema.Name, o Options) (schema.Table, error) {
 	out := schema.Table{Name: schema.Name{Schema: p.ShortName(as.Schema), Table: p.ShortName(as.Table)}, Comment: source.Comment}
 	for _, c := range source.Columns {
-		native, err := pgNative(c.Type, o)
+		native, err := p.native(c.Type, o)
 		if err != nil {
 			return out, &RowError{Class: UnsupportedType, Table: as, Column: c.Name, Err: err}
 		}
@@ -172,8 +172,11 @@ func (p Postgres) TargetTable(source schema.Table, as schema.Name, o Options) (s
 	return out, nil
 }
 
-// pgNative returns the name of the type, as format_type writes it, that holds every value of t.
-func pgNative(t schema.Type, o Options) (string, error) {
+// native returns the name of the type, as format_type writes it, that holds every value of t.
+func (p Postgres) native(t schema.Type, o Options) (string, error) {
+	if name := p.extension(t); name != "" {
+		return name, nil
+	}
 	switch t.Kind {
 	case schema.Int8, schema.Uint8:
 		if t.Length == 1 && o.Boolean == "boolean" {
@@ -215,7 +218,7 @@ func pgNative(t schema.Type, o Options) (string, error) {
 		return "jsonb", nil
 	case schema.Array:
 		if t.Elem != nil {
-			elem, err := pgNative(*t.Elem, o)
+			elem, err := p.native(*t.Elem, o)
 			return elem + "[]", err
 		}
 	case schema.Text:
@@ -231,6 +234,24 @@ func pgNative(t schema.Type, o Options) (string, error) {
 	}
 	return "", fmt.Errorf("no PostgreSQL type is known that holds %s without loss; create the table yourself", t.Native)
 }
+
+// extension returns the type of an extension of the target that holds every value of t; empty: there is none.
+func (p Postgres) extension(t schema.Type) string {
+	switch {
+	case t.Kind == schema.Geometry && t.Native == "geography":
+		return p.Geography
+	case t.Kind == schema.Geometry:
+		return p.Geometry
+	case t.Kind == schema.Vector && t.Length > 0 && t.Length <= pgMaxVector && p.Vector != "":
+		return fmt.Sprintf("%s(%d)", p.Vector, t.Length)
+	case t.Kind == schema.Vector && t.Length <= pgMaxVector, t.Kind == schema.Array && t.Native == "vector":
+		return p.Vector
+	}
+	return ""
+}
+
+// pgMaxVector is the most numbers that pgvector's vector holds.
+const pgMaxVector = 16_000
 
 // pgPlain are the types without modifiers.
 var pgPlain = map[schema.Kind]string{

@@ -4,7 +4,11 @@ import "replicator/schema"
 
 // Postgres is the dialect of PostgreSQL, 12 and later. Values are arrays in PostgreSQL's binary format (see [Array]),
 // one for each column, that SQL unnests: a statement has as many parameters as columns however many rows it carries.
-type Postgres struct{}
+//
+// The fields are how SQL names the types of extensions that the target has, PostGIS's geometry and geography and pgvector's
+// vector, as in "public.vector"; empty: it does not have it. New tables have columns of these types then, and else ones
+// that any server has.
+type Postgres struct{ Geometry, Geography, Vector string }
 
 var (
 	_ Dialect       = Postgres{}

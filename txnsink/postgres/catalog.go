@@ -89,6 +89,30 @@ ORDER BY a.attnum`
 	return err
 }
 
+// readExtensions finds out what PostGIS's and pgvector's types are called here, wherever they are installed: a type that
+// SQL finds without a schema comes before others.
+func (s *Sink) readExtensions(ctx context.Context, c *pgx.Conn) error {
+	const query = `SELECT DISTINCT ON (typname) typname::text, format_type(oid, NULL) FROM pg_catalog.pg_type
+WHERE typname IN ('geometry', 'geography', 'vector') AND typtype IN ('b', 'd') ORDER BY typname, pg_type_is_visible(oid) DESC, oid`
+	rows, err := c.Query(ctx, query)
+	if err != nil {
+		return err
+	}
+	var name, native string
+	_, err = pgx.ForEachRow(rows, []any{&name, &native}, func() error {
+		switch name {
+		case "geometry":
+			s.dialect.Geometry = native
+		case "geography":
+			s.dialect.Geography = native
+		case "vector":
+			s.dialect.Vector = native
+		}
+		return nil
+	})
+	return err
+}
+
 // readIndexes reads the primary key and the unique indexes that ON CONFLICT can use: of plain columns, whole, checked at once.
 func (s *Sink) readIndexes(ctx context.Context, c *pgx.Conn, oid uint32, t *schema.Table) error {
 	const query = `SELECT i.indisprimary, i.indimmediate, ARRAY(

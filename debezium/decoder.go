@@ -1,6 +1,7 @@
 package debezium
 
 import (
+	"cmp"
 	"context"
 	"crypto/md5"
 	"encoding/base64"
@@ -21,6 +22,9 @@ type DecoderConfig struct {
 	// Unavailable is the connector's unavailable.value.placeholder, also in its form "hex:...".
 	// Empty means DefaultUnavailable.
 	Unavailable string
+	// FieldPrefix and HeaderPrefix are ExtractNewRecordState's add.fields.prefix and add.headers.prefix. Empty means
+	// DefaultMetaPrefix: without any prefix metadata cannot be told from columns.
+	FieldPrefix, HeaderPrefix string
 	// Format is what keys and values are; with Auto each says it for itself.
 	Format Format
 	// Schemas is where the schemas of Avro records are; nil: nowhere, and such a record is an error.
@@ -37,6 +41,8 @@ type DecoderConfig struct {
 // seen, by their names: rows of one layout have the same *[Shape].
 type Decoder struct {
 	unavailable placeholder
+	fieldMetas  metaPrefix
+	headerMetas metaPrefix
 	format      Format
 	schemas     Schemas
 	onChoice    func(topic string, f Format)
@@ -90,6 +96,8 @@ func NewDecoder(c DecoderConfig) *Decoder {
 	}
 	return &Decoder{
 		unavailable: newPlaceholder(c.Unavailable),
+		fieldMetas:  metaPrefix(cmp.Or(c.FieldPrefix, DefaultMetaPrefix)),
+		headerMetas: metaPrefix(cmp.Or(c.HeaderPrefix, DefaultMetaPrefix)),
 		format:      c.Format,
 		schemas:     c.Schemas,
 		onChoice:    c.Chose,
@@ -187,7 +195,7 @@ func (d *Decoder) message(raw []byte) (*message, error) {
 	if m != nil {
 		return m, nil
 	}
-	made, err := parseSchema(raw)
+	made, err := parseSchema(raw, d.fieldMetas)
 	if err != nil {
 		return nil, err
 	}

@@ -66,7 +66,10 @@ func openSource(c *config, log *slog.Logger) (*kafka.Source, error) {
 
 // openDecoder describes how records are read. It connects to nothing.
 func openDecoder(c *config, log *slog.Logger) (*debezium.Decoder, error) {
-	d := debezium.DecoderConfig{Format: formats[c.Source.Format]}
+	d := debezium.DecoderConfig{
+		Format: formats[c.Source.Format], Unavailable: c.Source.Unavailable,
+		FieldPrefix: c.Source.FieldPrefix, HeaderPrefix: c.Source.HeaderPrefix,
+	}
 	if log != nil {
 		d.Chose = func(topic string, f debezium.Format) {
 			log.Info("found a topic's format", "pipeline", c.Pipeline, "topic", topic, "format", f.String())

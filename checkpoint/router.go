@@ -1,11 +1,13 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
 
 	"replicator/debezium"
+	"replicator/schema"
 	"replicator/sqlgen"
 	"replicator/txnsink"
 )
@@ -186,7 +188,12 @@ func badRecord(err error) error {
 	if !errors.As(err, &re) {
 		return err
 	}
-	return &sqlgen.RowError{Class: sqlgen.BadRecord, Origin: sqlgen.Origin{Partition: re.Partition, Offset: re.Offset}, Err: re.Err}
+	return &sqlgen.RowError{
+		Class: sqlgen.BadRecord, Err: re.Err,
+		Table:  schema.Name{Schema: cmp.Or(re.Source.Schema, re.Source.Database), Table: re.Source.Table}, // the target's is not known
+		Column: re.Column,
+		Origin: sqlgen.Origin{Partition: re.Partition, Offset: re.Offset},
+	}
 }
 
 // route hands a batch's row events to their lanes.

@@ -112,7 +112,36 @@ func NewDecoder(c DecoderConfig) *Decoder {
 type RecordError struct {
 	Partition Partition
 	Offset    int64
+	Source    Source // the source's table, as far as the record tells, or else its topic's name
+	Column    string // the field of a row or key that is wrong; empty: it is something else
 	Err       error
+}
+
+// fieldError is an error in one field of a row or key.
+type fieldError struct {
+	name string
+	err  error
+}
+
+func (e *fieldError) Error() string { return e.err.Error() }
+func (e *fieldError) Unwrap() error { return e.err }
+
+// inField says in which field err is.
+func inField(name string, err error) error {
+	return &fieldError{name, fmt.Errorf("field %q: %w", name, err)}
+}
+
+// recordError makes err one of the record, which was read into e so far.
+func (r *reading) recordError(record *Record, e *Event, err error) *RecordError {
+	out := &RecordError{Partition: record.Partition, Offset: record.Offset, Source: e.Source, Err: err}
+	if out.Source.Table == "" {
+		out.Source = r.topicSource(record)
+	}
+	var f *fieldError // the outermost: a row's, and not that of a struct in it
+	if errors.As(err, &f) {
+		out.Column = f.name
+	}
+	return out
 }
 
 func (e *RecordError) Error() string {
@@ -144,7 +173,7 @@ func (d *Decoder) DecodeBatchContext(ctx context.Context, b *Batch) ([]Event, er
 			if errors.As(err, &lookup) {
 				return events[:i], fmt.Errorf("record %v offset %d: %w", record.Partition, record.Offset, err)
 			}
-			return events[:i], &RecordError{record.Partition, record.Offset, err}
+			return events[:i], r.recordError(record, &events[i], err)
 		}
 	}
 	r.form.settle(events)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"replicator/debezium"
@@ -24,9 +25,13 @@ type entry struct {
 	skip   bool
 	rule   *Rule
 	target *sqlgen.Target
-	shapes map[*debezium.Shape]bool // the event shapes that target was made for
+	shapes map[*debezium.Shape]bool // the event shapes that were seen since; at most maxShapes
+	source *schema.Table            // what the schema-change topic said of the source's table when target was made
 	until  *version                 // the schema version after the one that target was made for; nil: none is known
 }
+
+// maxShapes bounds the shapes of one table that are remembered; when it is met, all are forgotten.
+const maxShapes = 256
 
 func newTables(ctx context.Context, c Config) (*tables, error) {
 	t := &tables{Config: c, dialect: c.Sink.Dialect(), entries: map[sourceTable]*entry{}}
@@ -63,14 +68,17 @@ func (t *tables) target(ctx context.Context, e *debezium.Event) (_ *sqlgen.Targe
 	if en.target != nil && (shape == nil || en.shapes[shape]) && (en.until == nil || !en.until.startsBefore(&e.Source)) {
 		return en.target, false, nil
 	}
-	changed = en.target != nil
+	before := en.target
 	if err := t.resolve(ctx, name, en, e); err != nil {
 		return nil, false, locate(err, e)
+	}
+	if len(en.shapes) >= maxShapes {
+		clear(en.shapes)
 	}
 	if shape != nil {
 		en.shapes[shape] = true
 	}
-	return en.target, changed && en.target != nil, nil
+	return en.target, before != nil && en.target != nil && en.target != before, nil
 }
 
 // rowShape is the shape of the image that is written.
@@ -122,11 +130,15 @@ func (t *tables) resolve(ctx context.Context, name sourceTable, en *entry, e *de
 			return err
 		}
 	}
+	if en.target != nil && en.source == witness && reflect.DeepEqual(en.target.Table, *table) {
+		en.until = until // an image of other columns, such as a delete's: the table is as it was
+		return nil
+	}
 	target, err := sqlgen.NewTarget(t.dialect, *table, sqlgen.TargetConfig{Witness: witness, Rules: rules, Options: t.Tables.Options})
 	if err != nil {
 		return err
 	}
-	en.target, en.until, en.shapes = target, until, map[*debezium.Shape]bool{}
+	en.target, en.source, en.until, en.shapes = target, witness, until, map[*debezium.Shape]bool{}
 	return nil
 }
 

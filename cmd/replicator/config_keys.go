@@ -220,7 +220,7 @@ func hostPort(s string) error {
 func unavailableValue(s string) error {
 	digits, ok := strings.CutPrefix(s, "hex:")
 	if _, err := hex.DecodeString(digits); ok && err != nil {
-		return errors.New("must have an even number of hexadecimal digits after hex:")
+		return errors.New("must have an even number of hexadecimal digits after its hex: prefix")
 	}
 	if s == "" || ok && digits == "" {
 		return errors.New("must not be empty: an empty text would never be a value")

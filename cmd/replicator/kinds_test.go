@@ -79,7 +79,8 @@ func TestKindsOfEvents(t *testing.T) {
 		}, "1|y|x;2|p|q"},
 		"an unsent value of each type": {
 			"CREATE EXTENSION hstore; " + everyType + "; INSERT INTO t VALUES ('" + strings.ReplaceAll(everyValue, "|", "','") + "')",
-			[]kindEvent{{"u", one, "", allUnsent, ""}}, everyValue,
+			[]kindEvent{{"u", one, "", allUnsent, ""}},
+			everyValue,
 		},
 		"an unsent value and a new key": {keyedTable, []kindEvent{
 			oneRow, {"d", one, one, "", "__debezium.newkey=" + two}, {"c", two, "", row(2, "?", "x"), "__debezium.oldkey=" + one},
@@ -87,8 +88,14 @@ func TestKindsOfEvents(t *testing.T) {
 		"an unsent value and a new key in one event":  {keyedTable, []kindEvent{oneRow, {"u", two, one, row(2, "?", "x"), ""}}, "2|a|x"},
 		"an unsent value of a row that is not stored": {keyedTable, []kindEvent{{"u", one, "", row(1, "?", "x"), ""}}, "error:unavailable_value"},
 		"an incremental snapshot among changes": {keyedTable, []kindEvent{
-			oneRow, {"incremental", one, "", row(1, "a", "b"), ""}, {"u", one, "", row(1, "x", "b"), ""}, {"incremental", two, "", row(2, "p", "q"), ""},
-			{"incremental", one, "", row(1, "x", "b"), ""}, {"u", one, "", row(1, "?", "y"), ""}, {"d", two, "", "", ""}, {"incremental", `{"id":3}`, "", row(3, "s", "t"), ""},
+			oneRow,
+			{"incremental", one, "", row(1, "a", "b"), ""},
+			{"u", one, "", row(1, "x", "b"), ""},
+			{"incremental", two, "", row(2, "p", "q"), ""},
+			{"incremental", one, "", row(1, "x", "b"), ""},
+			{"u", one, "", row(1, "?", "y"), ""},
+			{"d", two, "", "", ""},
+			{"incremental", `{"id":3}`, "", row(3, "s", "t"), ""},
 		}, "1|x|y;3|s|t"},
 		"a truncate among changes": {keyedTable, []kindEvent{oneRow, {"t", "", "", "", ""}, {"c", two, "", row(2, "a", "b"), ""}}, "2|a|b"},
 		"a message among changes":  {keyedTable, []kindEvent{oneRow, {"m", "", "", "", ""}, {"u", one, "", row(1, "x", "b"), ""}}, "1|x|b"},

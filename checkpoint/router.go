@@ -1,11 +1,13 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
 
 	"replicator/debezium"
+	"replicator/schema"
 	"replicator/sqlgen"
 	"replicator/txnsink"
 )
@@ -60,6 +62,7 @@ type router struct {
 	promised      []chan<- Checkpoint              // the outstanding checkpoint, which is a savepoint
 
 	progress Progress
+	told     int64 // of progress.Repeated: how many were logged
 }
 
 func newRouter(r *run, t *tables, lanes []*lane, reader Reader, ends map[debezium.Partition]int64, cuts chan<- *barrier, saved <-chan Checkpoint) *router {
@@ -137,6 +140,7 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job) error {
 func (r *router) completed(cp Checkpoint) {
 	r.outstanding = false
 	r.answer(cp)
+	r.tellRepeated()
 	r.progress.Checkpoint, r.progress.Rows = cp.ID, r.progress.Rows+cp.Rows
 	r.report()
 }
@@ -238,7 +242,12 @@ func badRecord(err error) error {
 	if !errors.As(err, &re) {
 		return err
 	}
-	return &sqlgen.RowError{Class: sqlgen.BadRecord, Origin: sqlgen.Origin{Partition: re.Partition, Offset: re.Offset}, Err: re.Err}
+	return &sqlgen.RowError{
+		Class: sqlgen.BadRecord, Err: re.Err,
+		Table:  schema.Name{Schema: cmp.Or(re.Source.Schema, re.Source.Database), Table: re.Source.Table}, // the target's is not known
+		Column: re.Column,
+		Origin: sqlgen.Origin{Partition: re.Partition, Offset: re.Offset},
+	}
 }
 
 // route hands a batch's row events to their lanes. It reports false if the partition is held from one of them on.
@@ -247,6 +256,7 @@ func (r *router) route(ctx context.Context, j *job) (whole bool, _ error) {
 	for i := j.from; i < len(j.events); i++ {
 		e := &j.events[i]
 		if !e.Op.Row() {
+			r.progress.Skipped++
 			continue
 		}
 		if r.tables.skips(e) {
@@ -254,13 +264,19 @@ func (r *router) route(ctx context.Context, j *job) (whole bool, _ error) {
 			continue
 		}
 		if !r.tables.ready(e) {
-			// The table's rows so far are of another shape: they are applied first.
-			if err := r.sendItems(ctx, items, r.tables.entry(tableOf(e)).target != nil); err != nil {
+			if err := r.sendItems(ctx, items, false); err != nil {
 				return false, err
 			}
 			items = make([][]item, len(r.lanes))
+			before := r.tables.entry(tableOf(e)).target
 			if hold, err := r.prepare(ctx, j, i); err != nil || hold {
 				return false, locate(err, e)
+			}
+			if before != nil && r.tables.entry(tableOf(e)).target != before {
+				// The table's rows so far were folded for its former shape: they are applied first.
+				if err := r.sendItems(ctx, items, true); err != nil {
+					return false, err
+				}
 			}
 		}
 		if r.repeats != nil && r.repeats.of(e) {
@@ -358,6 +374,14 @@ func (r *router) seen(p debezium.Partition, end int64) {
 	togo := max(0, r.ends[p]-at)
 	r.toGo += togo - r.left[p]
 	r.left[p] = togo
+}
+
+// tellRepeated logs what was dropped since the last checkpoint: a connector that restarted has gone back so far.
+func (r *router) tellRepeated() {
+	if n := r.progress.Repeated - r.told; n > 0 {
+		r.told = r.progress.Repeated
+		r.Log.Info("dropped events that were sent again", "pipeline", r.Pipeline, "events", n, "since_start", r.told)
+	}
 }
 
 func (r *router) report() {

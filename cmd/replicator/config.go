@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"replicator/checkpoint"
+	"replicator/debezium"
 	"replicator/debezium/registry"
 	"replicator/schema"
 	"replicator/sqlgen"
@@ -38,6 +39,9 @@ type sourceConfig struct {
 	Format        string
 	Binary        string
 	TimePrecision string
+	Unavailable   string // the connector's unavailable.value.placeholder
+	FieldPrefix   string // of flattened rows' metadata
+	HeaderPrefix  string
 	Registry      registry.Config // its URL is empty if there is none
 }
 
@@ -87,6 +91,7 @@ func defaults() config {
 	return config{
 		Source: sourceConfig{
 			Deduplicate: true, Start: "earliest", Format: "auto", Binary: "base64", TimePrecision: "auto",
+			Unavailable: debezium.DefaultUnavailable, FieldPrefix: debezium.DefaultMetaPrefix, HeaderPrefix: debezium.DefaultMetaPrefix,
 			Registry: registry.Config{IDs: registry.AutoIDs},
 		},
 		Target:   targetConfig{Table: "{table}"},

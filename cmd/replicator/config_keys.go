@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -86,6 +87,11 @@ func sourceKeys(c *sourceConfig) section {
 		{name: "format", value: oneOf(&c.Format, []string{"auto", "json", "avro"}, "protobuf")},
 		{name: "binary", value: oneOf(&c.Binary, []string{"base64", "base64-url-safe", "hex"})},
 		{name: "time_precision", value: oneOf(&c.TimePrecision, []string{"auto", "adaptive", "connect"})},
+		{name: "unavailable_value", value: word(&c.Unavailable, unavailableValue)},
+		{name: "flattened", value: section{
+			{name: "field_prefix", value: word(&c.FieldPrefix, notEmpty)},
+			{name: "header_prefix", value: word(&c.HeaderPrefix, notEmpty)},
+		}},
 		{name: "tls", value: off{"Kafka over TLS", tlsKeys}},
 		{name: "sasl", value: off{"logging in to Kafka", []string{"mechanism", "username", "password"}}},
 		{name: "registry", value: section{
@@ -212,6 +218,25 @@ func hostPort(s string) error {
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return errors.New("must end in a port from 1 to 65535")
+	}
+	return nil
+}
+
+// unavailableValue checks the connector's unavailable.value.placeholder.
+func unavailableValue(s string) error {
+	digits, ok := strings.CutPrefix(s, "hex:")
+	if _, err := hex.DecodeString(digits); ok && err != nil {
+		return errors.New("must have an even number of hexadecimal digits after its hex: prefix")
+	}
+	if s == "" || ok && digits == "" {
+		return errors.New("must not be empty: an empty text would never be a value")
+	}
+	return nil
+}
+
+func notEmpty(s string) error {
+	if s == "" {
+		return errors.New("must not be empty: without a prefix metadata cannot be told from columns")
 	}
 	return nil
 }

@@ -221,13 +221,16 @@ func TestSetGoesOverTheFile(t *testing.T) {
 func TestSetErrorsNameTheFlag(t *testing.T) {
 	t.Parallel()
 	for flag, want := range map[string]string{
-		"checkpoint.rows":          "--set checkpoint.rows: must be KEY.PATH=VALUE, as in --set checkpoint.rows=1000",
-		"checkpoint.rwos=1":        "--set checkpoint.rwos: checkpoint.rwos: there is no such key; did you mean checkpoint.rows?",
-		"checkpoint.rows=x":        `--set checkpoint.rows: checkpoint.rows: "x" must be a whole number of at least 1`,
-		"pipeline.name=x":          "--set pipeline.name: pipeline holds no keys that could be set one by one; set it whole, as in --set tables='[{match: a, skip: true}]'",
-		"source.topics=[":          "--set source.topics: the value must be YAML, as in ['a', 'b']",
-		"source.topics=a":          "--set source.topics: source.topics: must be a list, as in [a, b], not a single value",
-		"target.url=mysql://u:p@h": "--set target.url: target.url: mysql:// is not yet served by this version; it must be a postgres:// URL",
+		"checkpoint.rows":                "--set checkpoint.rows: must be KEY.PATH=VALUE, as in --set checkpoint.rows=1000",
+		"checkpoint.rwos=1":              "--set checkpoint.rwos: checkpoint.rwos: there is no such key; did you mean checkpoint.rows?",
+		"checkpoint.rows=x":              `--set checkpoint.rows: checkpoint.rows: "x" must be a whole number of at least 1`,
+		"pipeline.name=x":                "--set pipeline.name: pipeline holds no keys that could be set one by one; set it whole, as in --set tables='[{match: a, skip: true}]'",
+		"source.topics=[":                "--set source.topics: the value must be YAML, as in ['a', 'b']",
+		"source.unavailable_value=hex:1": `--set source.unavailable_value: source.unavailable_value: "hex:1" must have an even number of hexadecimal digits after its hex: prefix`,
+		"source.unavailable_value=":      `--set source.unavailable_value: source.unavailable_value: "" must not be empty: an empty text would never be a value`,
+		"source.flattened.field_prefix=": `--set source.flattened.field_prefix: source.flattened.field_prefix: "" must not be empty: without a prefix metadata cannot be told from columns`,
+		"source.topics=a":                "--set source.topics: source.topics: must be a list, as in [a, b], not a single value",
+		"target.url=mysql://u:p@h":       "--set target.url: target.url: mysql:// is not yet served by this version; it must be a postgres:// URL",
 	} {
 		_, err := parseConfig("c.yaml", []byte(minimal), []string{flag}, env())
 		if err == nil || err.Error() != want {

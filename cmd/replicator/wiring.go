@@ -66,7 +66,10 @@ func openSource(c *config, log *slog.Logger) (*kafka.Source, error) {
 
 // openDecoder describes how records are read. It connects to nothing.
 func openDecoder(c *config, log *slog.Logger) (*debezium.Decoder, error) {
-	d := debezium.DecoderConfig{Format: formats[c.Source.Format]}
+	d := debezium.DecoderConfig{
+		Format: formats[c.Source.Format], Unavailable: c.Source.Unavailable,
+		FieldPrefix: c.Source.FieldPrefix, HeaderPrefix: c.Source.HeaderPrefix,
+	}
 	if log != nil {
 		d.Chose = func(topic string, f debezium.Format) {
 			log.Info("found a topic's format", "pipeline", c.Pipeline, "topic", topic, "format", f.String())
@@ -200,7 +203,7 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 	options.Binary = c.Source.Binary
 	options.TimePrecision = c.Source.TimePrecision
 	options.Units = &sqlgen.TimeUnits{}
-	options.Changed = altered.count
+	options.Changed, options.Cut, options.Unknown = altered.counter(nulAltered), altered.counter(nanosCut), altered.unknown
 	out := checkpoint.Config{
 		Pipeline: c.Pipeline, Delivery: c.Delivery,
 		Interval: c.Checkpoint.Interval, MinInterval: c.Checkpoint.MinInterval,

@@ -94,6 +94,10 @@ type (
 		checkpoint.Store
 		p *process
 	}
+	faultyLog struct {
+		checkpoint.StatementLog
+		p *process
+	}
 	faultySource struct {
 		checkpoint.Source
 		p *process
@@ -128,12 +132,20 @@ func (s faultySink) Pending(ctx context.Context, pipeline string) ([]txnsink.Pre
 	return call1(s.p, func() ([]txnsink.Prepared, error) { return s.Sink.Pending(ctx, pipeline) })
 }
 
+func (s faultySink) Notes(ctx context.Context, pipeline string) ([]txnsink.Note, error) {
+	return call1(s.p, func() ([]txnsink.Note, error) { return s.Sink.Notes(ctx, pipeline) })
+}
+
 func (s faultySink) Table(ctx context.Context, name schema.Name) (*schema.Table, error) {
 	return call1(s.p, func() (*schema.Table, error) { return s.Sink.Table(ctx, name) })
 }
 
-func (s faultySink) Define(ctx context.Context, ddl []string) error {
-	return s.p.call(func() error { return s.Sink.Define(ctx, ddl) })
+func (s faultySink) Define(ctx context.Context, d txnsink.Definition) error {
+	return s.p.call(func() error { return s.Sink.Define(ctx, d) })
+}
+
+func (s faultySink) Defined(ctx context.Context, pipeline string) ([]txnsink.Defined, error) {
+	return call1(s.p, func() ([]txnsink.Defined, error) { return s.Sink.Defined(ctx, pipeline) })
 }
 
 func (t faultyTxn) Apply(ctx context.Context, batch []sqlgen.Statement) error {
@@ -144,8 +156,8 @@ func (t faultyTxn) PreCommit(ctx context.Context) error {
 	return t.p.call(func() error { return t.Txn.PreCommit(ctx) })
 }
 
-func (t faultyTxn) Commit(ctx context.Context) error {
-	return t.p.call(func() error { return t.Txn.Commit(ctx) })
+func (t faultyTxn) Commit(ctx context.Context, note []byte) error {
+	return t.p.call(func() error { return t.Txn.Commit(ctx, note) })
 }
 
 func (t faultyTxn) Abort(ctx context.Context) error {
@@ -160,12 +172,33 @@ func (s faultyStore) Save(ctx context.Context, c checkpoint.Checkpoint, retain i
 	return s.p.call(func() error { return s.Store.Save(ctx, c, retain) })
 }
 
+func (l faultyLog) Append(ctx context.Context, id txnsink.ID, part int, body []byte) error {
+	return l.p.call(func() error { return l.StatementLog.Append(ctx, id, part, body) })
+}
+
+func (l faultyLog) Read(ctx context.Context, id txnsink.ID, part int) ([]byte, error) {
+	return call1(l.p, func() ([]byte, error) { return l.StatementLog.Read(ctx, id, part) })
+}
+
+func (l faultyLog) Prune(ctx context.Context, pipeline string, epoch, cp int64) error {
+	return l.p.call(func() error { return l.StatementLog.Prune(ctx, pipeline, epoch, cp) })
+}
+
 func (s faultySource) Open(ctx context.Context, from debezium.Positions) (checkpoint.Reader, error) {
 	r, err := call1(s.p, func() (checkpoint.Reader, error) { return s.Source.Open(ctx, from) })
 	if err != nil {
 		return nil, err
 	}
 	return faultyReader{r, s.p}, nil
+}
+
+func (s faultySource) History(ctx context.Context, topic string, from int64) (records []debezium.Record, next int64, err error) {
+	err = s.p.call(func() (err error) { records, next, err = s.Source.History(ctx, topic, from); return err })
+	return records, next, err
+}
+
+func (r faultyReader) Ends(ctx context.Context) (map[debezium.Partition]int64, error) {
+	return call1(r.p, func() (map[debezium.Partition]int64, error) { return r.Reader.Ends(ctx) })
 }
 
 func (r faultyReader) Next(ctx context.Context) (debezium.Batch, error) {

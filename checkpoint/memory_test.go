@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -17,6 +18,42 @@ type memoryStore struct {
 	mu    sync.Mutex
 	epoch int64
 	saved []checkpoint.Checkpoint
+	parts map[logged][]byte
+}
+
+// logged names a part of the log.
+type logged struct {
+	txnsink.ID
+	part int
+}
+
+func (s *memoryStore) Append(_ context.Context, id txnsink.ID, part int, body []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.parts == nil {
+		s.parts = map[logged][]byte{}
+	}
+	s.parts[logged{id, part}] = slices.Clone(body)
+	return nil
+}
+
+func (s *memoryStore) Read(_ context.Context, id txnsink.ID, part int) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	body, found := s.parts[logged{id, part}]
+	if !found {
+		return nil, checkpoint.ErrNotFound
+	}
+	return body, nil
+}
+
+func (s *memoryStore) Prune(_ context.Context, _ string, epoch, cp int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.parts, func(k logged, _ []byte) bool {
+		return k.Epoch < epoch || k.Epoch == epoch && k.Checkpoint <= cp
+	})
+	return nil
 }
 
 func (s *memoryStore) Acquire(_ context.Context, pipeline string) (checkpoint.Checkpoint, error) {
@@ -69,6 +106,17 @@ func (s *memoryStore) Load(_ context.Context, _ string, id int64) (checkpoint.Ch
 	return checkpoint.Checkpoint{}, checkpoint.ErrNotFound
 }
 
+func (s *memoryStore) Forget(_ context.Context, _ string, id int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.saved)
+	s.saved = slices.DeleteFunc(s.saved, func(c checkpoint.Checkpoint) bool { return c.ID == id })
+	if len(s.saved) == n {
+		return checkpoint.ErrNotFound
+	}
+	return nil
+}
+
 func (s *memoryStore) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,6 +128,8 @@ func (s *memoryStore) Close() error { return nil }
 // memoryLog is a Source: a fixed log of partitions whose batches end where the log says.
 type memoryLog struct {
 	partitions map[debezium.Partition][]debezium.Batch
+	mu         sync.Mutex // of history, which may grow while processes run
+	history    []debezium.Record
 }
 
 // add appends a batch of values to a partition; gap is how many offsets after them hold nothing, as control
@@ -108,7 +158,7 @@ func (l *memoryLog) add(p debezium.Partition, gap int64, values ...string) {
 }
 
 func (l *memoryLog) Open(_ context.Context, from debezium.Positions) (checkpoint.Reader, error) {
-	r := &memoryReader{log: l, at: debezium.Positions{}}
+	r := &memoryReader{log: l, at: debezium.Positions{}, held: map[debezium.Partition]bool{}, freed: make(chan struct{})}
 	for p := range l.partitions {
 		r.at[p] = debezium.Position{Offset: from[p].Offset, TopicID: "t"}
 		r.order = append(r.order, p)
@@ -120,8 +170,14 @@ func (l *memoryLog) Open(_ context.Context, from debezium.Positions) (checkpoint
 	return r, nil
 }
 
-func (l *memoryLog) History(context.Context, string, int64) ([]debezium.Record, int64, error) {
-	return nil, 0, nil
+func (l *memoryLog) History(_ context.Context, _ string, from int64) ([]debezium.Record, int64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	from = max(from, 0)
+	if from >= int64(len(l.history)) {
+		return nil, from, nil
+	}
+	return l.history[from:], int64(len(l.history)), nil
 }
 
 type memoryReader struct {
@@ -129,6 +185,24 @@ type memoryReader struct {
 	start, at debezium.Positions
 	order     []debezium.Partition
 	turn      int
+
+	mu    sync.Mutex
+	held  map[debezium.Partition]bool
+	freed chan struct{} // closed when a partition is held no more
+}
+
+func (r *memoryReader) Hold(p debezium.Partition, hold bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.held[p] = hold
+	if !hold {
+		close(r.freed)
+		r.freed = make(chan struct{})
+	}
+}
+
+func (r *memoryReader) Ends(context.Context) (map[debezium.Partition]int64, error) {
+	return r.End(), nil
 }
 
 func (r *memoryReader) Start() debezium.Positions { return r.start }
@@ -142,9 +216,29 @@ func (r *memoryReader) End() map[debezium.Partition]int64 {
 }
 
 func (r *memoryReader) Next(ctx context.Context) (debezium.Batch, error) {
+	for {
+		r.mu.Lock()
+		b, ok := r.next()
+		freed := r.freed
+		r.mu.Unlock()
+		if ok {
+			return b, nil
+		}
+		select {
+		case <-ctx.Done():
+			return debezium.Batch{}, ctx.Err()
+		case <-freed:
+		}
+	}
+}
+
+func (r *memoryReader) next() (debezium.Batch, bool) {
 	for range r.order {
 		p := r.order[r.turn%len(r.order)]
 		r.turn++
+		if r.held[p] {
+			continue
+		}
 		batches := r.log.partitions[p]
 		for _, b := range batches {
 			if at := r.at[p].Offset; b.Next > at {
@@ -153,12 +247,11 @@ func (r *memoryReader) Next(ctx context.Context) (debezium.Batch, error) {
 				}
 				b.End, b.TopicID = batches[len(batches)-1].Next, "t"
 				r.at[p] = debezium.Position{Offset: b.Next, TopicID: "t"}
-				return b, nil
+				return b, true
 			}
 		}
 	}
-	<-ctx.Done()
-	return debezium.Batch{}, ctx.Err()
+	return debezium.Batch{}, false
 }
 
 func (r *memoryReader) Close() error { return nil }

@@ -1,11 +1,13 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
 
 	"replicator/debezium"
+	"replicator/schema"
 	"replicator/sqlgen"
 	"replicator/txnsink"
 )
@@ -21,6 +23,9 @@ const (
 // create, and only together do they keep the values that the create does not carry.
 const moveWait = time.Second
 
+// maxAsked bounds the requests for a savepoint that wait for the next cut.
+const maxAsked = 16
+
 // idleWait is how long the router sleeps when nothing is due.
 const idleWait = time.Hour
 
@@ -29,9 +34,16 @@ type router struct {
 	*run
 	tables *tables
 	lanes  []*lane
-	ends   map[debezium.Partition]int64 // where the partitions ended at start
+	ends   map[debezium.Partition]int64 // where the partitions ended at start, or the run ends
+	limits map[debezium.Partition]int64 // where partitions are not read any further
+	reader Reader
+	cuts   chan<- *barrier
+	saved  <-chan Checkpoint
+	held   map[debezium.Partition]*held
+	ddl    following
 
 	positions debezium.Positions
+	ahead     []Ahead                      // what lanes had applied before the run began
 	repeats   *repeats                     // nil: events that are sent again are applied again
 	lags      map[debezium.Partition]int64 // offsets from the position to the last stable offset, as last seen
 	left      map[debezium.Partition]int64 // offsets from the position to the end at start
@@ -46,15 +58,19 @@ type router struct {
 	lastCut       time.Time
 	outstanding   bool
 	halves        map[debezium.Partition]time.Time // deletes of changed keys whose creates are still to come
+	asked         []chan<- Checkpoint              // for a savepoint, the next cut
+	promised      []chan<- Checkpoint              // the outstanding checkpoint, which is a savepoint
 
 	progress Progress
+	told     int64 // of progress.Repeated: how many were logged
 }
 
-func newRouter(r *run, t *tables, lanes []*lane, ends map[debezium.Partition]int64) *router {
+func newRouter(r *run, t *tables, lanes []*lane, reader Reader, ends map[debezium.Partition]int64, cuts chan<- *barrier, saved <-chan Checkpoint) *router {
 	rt := &router{
-		run: r, tables: t, lanes: lanes, ends: ends,
-		positions: r.last.Positions.Clone(), next: r.last.ID + 1,
-		lags: map[debezium.Partition]int64{}, left: map[debezium.Partition]int64{},
+		run: r, tables: t, lanes: lanes, reader: reader, ends: ends, cuts: cuts, saved: saved,
+		held:      map[debezium.Partition]*held{},
+		positions: r.last.Positions.Clone(), ahead: r.last.Ahead, next: r.last.ID + 1,
+		limits: map[debezium.Partition]int64{}, lags: map[debezium.Partition]int64{}, left: map[debezium.Partition]int64{},
 		lastCut: time.Now(), halves: map[debezium.Partition]time.Time{},
 	}
 	if r.Deduplicate {
@@ -64,6 +80,9 @@ func newRouter(r *run, t *tables, lanes []*lane, ends map[debezium.Partition]int
 		rt.positions = debezium.Positions{}
 	}
 	for p, end := range ends {
+		if r.Until != nil {
+			rt.end(p, max(r.Until[p].Offset, rt.positions[p].Offset))
+		}
 		rt.seen(p, end)
 	}
 	rt.progress.Checkpoint = r.last.ID
@@ -72,7 +91,7 @@ func newRouter(r *run, t *tables, lanes []*lane, ends map[debezium.Partition]int
 }
 
 // loop routes until it is stopped or has caught up, and then returns errDone when the last checkpoint is complete.
-func (r *router) loop(ctx context.Context, ordered <-chan *job, cuts chan<- *barrier, saved <-chan Checkpoint) error {
+func (r *router) loop(ctx context.Context, ordered <-chan *job) error {
 	timer := time.NewTimer(idleWait)
 	defer timer.Stop()
 	stop, ending := r.stop, false
@@ -81,16 +100,23 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job, cuts chan<- *bar
 		ending = ending || r.UntilCaughtUp && r.toGo == 0
 		if !r.outstanding {
 			if r.due(time.Now(), ending, len(ordered) == 0) {
-				if err := r.cut(ctx, cuts); err != nil {
+				if err := r.cut(ctx); err != nil {
 					return err
 				}
 			} else if ending && !r.dirty {
-				return errDone
+				return r.finish(ctx, stop == nil)
 			}
 		}
 		jobs := ordered
 		if ending || r.outstanding && r.full() {
 			jobs = nil
+		}
+		if err := r.follow(ctx); err != nil {
+			return err
+		}
+		savepoints := r.Savepoints
+		if len(r.asked) >= maxAsked {
+			savepoints = nil
 		}
 		timer.Reset(r.wait(time.Now()))
 		select {
@@ -99,10 +125,10 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job, cuts chan<- *bar
 		case <-stop:
 			stop, ending = nil, true
 		case <-timer.C:
-		case cp := <-saved:
-			r.outstanding = false
-			r.progress.Checkpoint, r.progress.Rows = cp.ID, r.progress.Rows+cp.Rows
-			r.report()
+		case answer := <-savepoints:
+			r.asked = append(r.asked, answer)
+		case cp := <-r.saved:
+			r.completed(cp)
 		case j := <-jobs:
 			if err := r.take(ctx, j); err != nil {
 				return err
@@ -111,10 +137,21 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job, cuts chan<- *bar
 	}
 }
 
+func (r *router) completed(cp Checkpoint) {
+	r.outstanding = false
+	r.answer(cp)
+	r.tellRepeated()
+	r.progress.Checkpoint, r.progress.Rows = cp.ID, r.progress.Rows+cp.Rows
+	r.report()
+}
+
 func (r *router) full() bool { return r.rows >= int64(r.Rows) || r.bytes >= r.Bytes }
 
 // due says whether a checkpoint is to be cut now. more says that fetched batches wait to be routed.
 func (r *router) due(now time.Time, ending, drained bool) bool {
+	if len(r.asked) > 0 && !r.halfMoved(now) {
+		return true
+	}
 	if !r.dirty {
 		return false
 	}
@@ -128,10 +165,14 @@ func (r *router) due(now time.Time, ending, drained bool) bool {
 
 // wait is how long it is until something may be due.
 func (r *router) wait(now time.Time) time.Duration {
-	if !r.dirty || r.outstanding {
-		return idleWait
+	most := idleWait
+	if r.Tables.SchemaTopic != "" {
+		most = followEvery
 	}
-	d := r.Interval
+	if !r.dirty || r.outstanding {
+		return most
+	}
+	d := min(r.Interval, most)
 	if r.rows > 0 && r.behind == 0 {
 		d = min(d, r.MinInterval)
 	}
@@ -153,28 +194,45 @@ func (r *router) halfMoved(now time.Time) bool {
 	return false
 }
 
-// take routes one batch.
+// take routes one batch, or keeps it while its partition is held.
 func (r *router) take(ctx context.Context, j *job) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-j.done:
 	}
-	if err := r.route(ctx, j); err != nil {
+	r.limit(j)
+	if h := r.held[j.batch.Partition]; h != nil {
+		h.jobs = append(h.jobs, j)
+		return nil
+	}
+	if err := r.process(ctx, j); err != nil {
+		return err
+	}
+	return r.release(ctx)
+}
+
+func (r *router) process(ctx context.Context, j *job) error {
+	whole, err := r.route(ctx, j)
+	if err != nil || !whole {
 		return err
 	}
 	b := &j.batch
 	if j.err != nil {
 		return badRecord(j.err)
 	}
-	pos := r.positions[b.Partition]
-	if pos.Offset != b.Next || pos.TopicID != b.TopicID {
-		r.positions[b.Partition] = debezium.Position{Offset: b.Next, TopicID: b.TopicID}
-		r.dirty = true
-	}
+	r.moveTo(b.Partition, debezium.Position{Offset: b.Next, TopicID: b.TopicID})
 	r.seen(b.Partition, b.End)
 	r.report()
 	return nil
+}
+
+// moveTo sets a partition's position.
+func (r *router) moveTo(p debezium.Partition, to debezium.Position) {
+	if pos := r.positions[p]; pos.Offset != to.Offset || pos.TopicID != to.TopicID {
+		r.positions[p] = to
+		r.dirty = true
+	}
 }
 
 // badRecord is the error for a record that the decoder refused. Another failure of the decoder is its registry's, and
@@ -184,39 +242,54 @@ func badRecord(err error) error {
 	if !errors.As(err, &re) {
 		return err
 	}
-	return &sqlgen.RowError{Class: sqlgen.BadRecord, Origin: sqlgen.Origin{Partition: re.Partition, Offset: re.Offset}, Err: re.Err}
+	return &sqlgen.RowError{
+		Class: sqlgen.BadRecord, Err: re.Err,
+		Table:  schema.Name{Schema: cmp.Or(re.Source.Schema, re.Source.Database), Table: re.Source.Table}, // the target's is not known
+		Column: re.Column,
+		Origin: sqlgen.Origin{Partition: re.Partition, Offset: re.Offset},
+	}
 }
 
-// route hands a batch's row events to their lanes.
-func (r *router) route(ctx context.Context, j *job) error {
+// route hands a batch's row events to their lanes. It reports false if the partition is held from one of them on.
+func (r *router) route(ctx context.Context, j *job) (whole bool, _ error) {
 	items := make([][]item, len(r.lanes))
-	for i := range j.events {
+	for i := j.from; i < len(j.events); i++ {
 		e := &j.events[i]
 		if !e.Op.Row() {
+			r.progress.Skipped++
 			continue
 		}
 		if r.tables.skips(e) {
 			r.noteHalf(e)
 			continue
 		}
+		if !r.tables.ready(e) {
+			if err := r.sendItems(ctx, items, false); err != nil {
+				return false, err
+			}
+			items = make([][]item, len(r.lanes))
+			before := r.tables.entry(tableOf(e)).target
+			if hold, err := r.prepare(ctx, j, i); err != nil || hold {
+				return false, locate(err, e)
+			}
+			if before != nil && r.tables.entry(tableOf(e)).target != before {
+				// The table's rows so far were folded for its former shape: they are applied first.
+				if err := r.sendItems(ctx, items, true); err != nil {
+					return false, err
+				}
+			}
+		}
 		if r.repeats != nil && r.repeats.of(e) {
 			r.progress.Repeated++
 			continue
 		}
 		r.noteHalf(e)
-		t, changed, err := r.tables.target(ctx, e)
-		if err != nil {
-			return err
-		}
+		t := r.tables.entry(tableOf(e)).target
 		if t == nil {
 			continue
 		}
-		if changed {
-			// The table's rows so far were folded for its former shape: they are applied first.
-			if err := r.sendItems(ctx, items, true); err != nil {
-				return err
-			}
-			items = make([][]item, len(r.lanes))
+		if applied(r.ahead, t, e) { // invariant 10
+			continue
 		}
 		n := laneOf(t, len(r.lanes))
 		items[n] = append(items[n], item{t, e})
@@ -227,7 +300,7 @@ func (r *router) route(ctx context.Context, j *job) error {
 	r.bytes += int64(j.batch.Bytes)
 	r.sinceFlushLen += int64(j.batch.Bytes)
 	flush := (r.sinceFlush >= min(flushRows, int64(r.Rows)) || r.sinceFlushLen >= flushBytes) && !r.halfMoved(time.Now())
-	return r.sendItems(ctx, items, flush)
+	return true, r.sendItems(ctx, items, flush)
 }
 
 func (r *router) sendItems(ctx context.Context, items [][]item, flush bool) error {
@@ -257,9 +330,10 @@ func (r *router) noteHalf(e *debezium.Event) {
 }
 
 // cut sends a barrier through every lane and hands it to the committer.
-func (r *router) cut(ctx context.Context, cuts chan<- *barrier) error {
+func (r *router) cut(ctx context.Context) error {
+	r.ahead = beyond(r.ahead, r.positions)
 	b := &barrier{
-		id: r.next, positions: r.positions.Clone(), rows: r.rows,
+		id: r.next, positions: r.positions.Clone(), ahead: r.ahead, rows: r.rows, savepoint: len(r.asked) > 0,
 		lanes: len(r.lanes), txns: make(chan txnsink.Txn, len(r.lanes)), ended: make(chan struct{}),
 	}
 	for _, l := range r.lanes {
@@ -270,10 +344,11 @@ func (r *router) cut(ctx context.Context, cuts chan<- *barrier) error {
 	if r.repeats != nil { // invariant 9
 		b.seen = r.repeats.seen()
 	}
-	if err := send(ctx, cuts, b); err != nil {
+	if err := send(ctx, r.cuts, b); err != nil {
 		return err
 	}
 	r.next++
+	r.asked, r.promised = nil, r.asked
 	r.rows, r.bytes, r.sinceFlush, r.sinceFlushLen = 0, 0, 0, 0
 	r.dirty, r.outstanding, r.lastCut = false, true, time.Now()
 	return nil
@@ -288,6 +363,14 @@ func (r *router) seen(p debezium.Partition, end int64) {
 	togo := max(0, r.ends[p]-at)
 	r.toGo += togo - r.left[p]
 	r.left[p] = togo
+}
+
+// tellRepeated logs what was dropped since the last checkpoint: a connector that restarted has gone back so far.
+func (r *router) tellRepeated() {
+	if n := r.progress.Repeated - r.told; n > 0 {
+		r.told = r.progress.Repeated
+		r.Log.Info("dropped events that were sent again", "pipeline", r.Pipeline, "events", n, "since_start", r.told)
+	}
 }
 
 func (r *router) report() {

@@ -24,7 +24,10 @@ type Evolution struct {
 	From    *schema.Table   // what TargetTable made of the source's table before; nil: the table is new
 	To      *schema.Table   // and afterwards; nil: the table was dropped. A name that differs from From's is a rename
 	Renames []schema.Rename // columns that were renamed at once, by From's and To's names
-	Policy  schema.Policy
+	// Replaced are the columns of From that were dropped while another was added under the same name: no value carries over.
+	// When planned again after it has run, such a step does so once more, with the same end.
+	Replaced []string
+	Policy   schema.Policy
 
 	// Source is the source's table afterwards, as [Rules.Arrange] has it and in the order of To's columns. It tells what To
 	// cannot: defaults that mean nothing to the target, and the labels of an ENUM. Nil: it is not known.

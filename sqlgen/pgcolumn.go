@@ -27,7 +27,7 @@ func (w *pgEvolution) addColumn(i int) {
 	definition := w.Quote(c.Name) + " " + c.Type.Native
 	source := w.source(i)
 	implicit, has := pgImplicit(source.Type, c.Type)
-	notNull := c.NotNull && !(w.lenient() && !slices.Contains(w.To.PrimaryKey, c.Name))
+	notNull := c.NotNull && (!w.lenient() || slices.Contains(w.To.PrimaryKey, c.Name))
 	switch {
 	case c.Default != nil:
 		definition += " DEFAULT " + *c.Default
@@ -108,11 +108,11 @@ func (w *pgEvolution) changeType(has *schema.Column, from, to schema.Type) (agai
 	case narrowing && pgHolds(cur, to) && (w.lenient() || cur.Native != from.Native):
 		w.keep(ChangeType, has.Name, "the column stays %s, which holds every %s", cur.Native, to.Native)
 		return false
-	case narrowing && w.lenient():
-		w.refuse(ChangeType, has.Name, "neither %s nor %s holds all values of the other, and schema.evolve is lenient: change the column yourself, or set schema.evolve to evolve", cur.Native, to.Native)
-		return false
 	case narrowing && !pgNarrows(to, cur):
 		w.refuse(ChangeType, has.Name, "from %s to %s: %w; change the column yourself", cur.Native, to.Native, errNoCast)
+		return false
+	case narrowing && w.lenient():
+		w.refuse(ChangeType, has.Name, "neither %s nor %s holds all values of the other, and schema.evolve is lenient: change the column yourself, or set schema.evolve to evolve", cur.Native, to.Native)
 		return false
 	case narrowing:
 		if lossy := pgLossy(to, cur, name); lossy != "" {

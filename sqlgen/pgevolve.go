@@ -106,7 +106,7 @@ func newPgEvolution(e Evolution) *pgEvolution {
 	}
 	w.Renames = renames
 	for _, c := range e.To.Columns {
-		if _, ok := e.From.Column(c.Name); ok && !renamedFrom(renames, c.Name) {
+		if _, ok := e.From.Column(c.Name); ok && !renamedFrom(renames, c.Name) && !w.replaced(c.Name) {
 			w.was[c.Name] = c.Name
 		}
 	}
@@ -115,6 +115,10 @@ func newPgEvolution(e Evolution) *pgEvolution {
 	}
 	w.indexes = w.indexesByNewNames()
 	return w
+}
+
+func (w *pgEvolution) replaced(name string) bool {
+	return slices.ContainsFunc(w.Replaced, func(r string) bool { return strings.EqualFold(r, name) })
 }
 
 func renamedFrom(renames []schema.Rename, name string) bool {
@@ -262,11 +266,15 @@ func renamed(names []string, from, to string) []string {
 // dropColumns drops what From has and To has not. Columns that are the target's own stay.
 func (w *pgEvolution) dropColumns() {
 	for _, c := range w.From.Columns {
-		if _, stays := w.To.Column(c.Name); stays || renamedFrom(w.Renames, c.Name) {
+		if _, stays := w.To.Column(c.Name); stays && !w.replaced(c.Name) || renamedFrom(w.Renames, c.Name) {
 			continue
 		}
 		has, ok := columnFold(&w.table, c.Name)
 		if !ok {
+			continue
+		}
+		if w.lenient() && w.replaced(c.Name) {
+			w.refuse(DropColumn, has.Name, "another column was added under its name, and schema.evolve is lenient: rename this one, or set schema.evolve to evolve")
 			continue
 		}
 		if !w.lenient() {

@@ -19,17 +19,24 @@ func (p Postgres) Statements(t *Target, c Changes) []Statement {
 		return w.out
 	}
 	w.deletes(c.Deletes)
-	w.exchange = &Exchange{Statements: func() []Statement {
-		other := pgWriter{Postgres: p, t: t, name: w.name}
-		other.trade(c)
-		return other.out
-	}}
+	if t.Trades() {
+		w.exchange = w.exchanging(c)
+	}
 	w.moves(c.Moves)
 	w.updates(c.Updates, true)
 	w.updates(c.Marks, false)
 	w.creates(c.Upserts[:c.Created])
 	w.changes(c.Upserts[c.Created:])
 	return w.out
+}
+
+// exchanging is the exchange of all of c but for its deletes.
+func (w *pgWriter) exchanging(c Changes) *Exchange {
+	return &Exchange{Statements: func() []Statement {
+		other := pgWriter{Postgres: w.Postgres, t: w.t, name: w.name}
+		other.trade(c)
+		return other.out
+	}}
 }
 
 // pgWriter collects the statements of one table.
@@ -58,7 +65,7 @@ func (w *pgWriter) add(s *pgStatement, n int) {
 	if s.instead != nil {
 		s.instead.exchange = w.exchange
 	}
-	chunk(n, func(i int) int { return len(s.row(i).Data) }, func(i, j int) { w.out = append(w.out, s.slice(i, j)) })
+	chunk(n, pgMaxRows, pgMaxBytes, func(i int) int { return len(s.row(i).Data) }, func(i, j int) { w.out = append(w.out, s.slice(i, j)) })
 }
 
 // group is rows that have values for the same columns.
@@ -157,10 +164,24 @@ func identity(i int) int { return i }
 func (w *pgWriter) keyEquals(table, prefix string, at func(i int) int) string {
 	parts := make([]string, len(w.t.Key))
 	for i, c := range w.t.Key {
-		parts[i] = table + "." + w.Quote(w.t.Columns[c].Name) + " = " + wireOf(w.t.Columns[c].Type).value(column(prefix, at(i)))
+		parts[i] = w.equal(table, c, wireOf(w.t.Columns[c].Type), column(prefix, at(i)))
 	}
 	return strings.Join(parts, " AND ")
 }
+
+// equal compares a column with an unnested one. Where the column folds, the texts themselves must be the same too: a row
+// whose key is merely equal is another row of the source. Equality comes first all the same, for an index to be used.
+func (w *pgWriter) equal(table string, c int, wire pgWire, sent string) string {
+	stored, value := table+"."+w.Quote(w.t.Columns[c].Name), wire.value(sent)
+	equal := stored + " = " + value
+	if w.t.Columns[c].Folds {
+		equal += " AND " + sameText(stored, value)
+	}
+	return equal
+}
+
+// sameText compares two texts byte by byte.
+func sameText(a, b string) string { return a + `::text COLLATE "C" = ` + b + "::text" }
 
 // updates changes rows that exist. They must if they have values that the source did not send.
 func (w *pgWriter) updates(rows []Row, must bool) {
@@ -250,29 +271,39 @@ func (w *pgWriter) upsert(rows []Row, g group) *pgStatement {
 			set = append(set, name+" = EXCLUDED."+name)
 		}
 	}
+	same := w.sameKey()
+	if len(set) == 0 && same != "" {
+		set = append(set, w.Quote(key[0])+" = EXCLUDED."+w.Quote(key[0])) // a row that stays as it is, and is counted
+	}
 	sql := w.insert(g) + " ON CONFLICT (" + w.list(key) + ") DO "
 	if len(set) == 0 {
 		sql += "NOTHING"
 	} else {
-		sql += "UPDATE SET " + strings.Join(set, ", ")
+		sql += "UPDATE SET " + strings.Join(set, ", ") + same
 	}
-	return w.rowsOf(UpsertRows, sql, rows, g)
+	s := w.rowsOf(UpsertRows, sql, rows, g)
+	s.want = same != ""
+	return s
+}
+
+// sameKey is the condition under which an upsert may replace the row that it meets: where a column of the key folds, that
+// row can be another one of the source. The statement then changes fewer rows than it carries.
+func (w *pgWriter) sameKey() string {
+	var parts []string
+	for _, c := range w.t.Key {
+		if name := w.Quote(w.t.Columns[c].Name); w.t.Columns[c].Folds {
+			parts = append(parts, sameText(w.name+"."+name, "EXCLUDED."+name))
+		}
+	}
+	if parts == nil {
+		return ""
+	}
+	return " WHERE " + strings.Join(parts, " AND ")
 }
 
 // uniqueKey says whether the table has a unique index on just the key's columns, which ON CONFLICT needs.
 func (w *pgWriter) uniqueKey() bool {
-	same := func(index []string) bool {
-		if len(index) != len(w.t.Key) {
-			return false
-		}
-		for _, c := range w.t.Key {
-			if !slices.Contains(index, w.t.Columns[c].Name) {
-				return false
-			}
-		}
-		return true
-	}
-	return same(w.t.Table.PrimaryKey) || slices.ContainsFunc(w.t.Table.Unique, same)
+	return w.t.isKey(w.t.Table.PrimaryKey) || slices.ContainsFunc(w.t.Table.Unique, w.t.isKey)
 }
 
 // upsertWithoutIndex updates the rows that are there, and inserts the others: the key is one by configuration only.

@@ -15,6 +15,7 @@ import (
 
 	"replicator/schema"
 	"replicator/sqlgen"
+	"replicator/txnsink"
 )
 
 // evolving is a table of a source that changes at random, and the target's that follows.
@@ -294,4 +295,60 @@ func trades(renames []schema.Rename) bool {
 		}
 	}
 	return false
+}
+
+// TestNarrowingNeverLosesAValue narrows a column that has a value which does not fit, by rounding or by being cut.
+func TestNarrowingNeverLosesAValue(t *testing.T) {
+	t.Parallel()
+	url := newDatabase(t)
+	s := open(t, Config{URL: url, Pipeline: "p"})
+	for i, c := range []struct {
+		from, to schema.Type
+		value    string
+	}{
+		{schema.Type{Kind: schema.Varchar, Length: 10}, schema.Type{Kind: schema.Varchar, Length: 3}, "abcd"},
+		{schema.Type{Kind: schema.Varchar, Length: 10}, schema.Type{Kind: schema.Varchar, Length: 3}, "abc  "},
+		{schema.Type{Kind: schema.Decimal, Length: 10, Scale: 4}, schema.Type{Kind: schema.Decimal, Length: 10, Scale: 2}, "1.2345"},
+		{schema.Type{Kind: schema.Decimal, Length: 10, Scale: 4}, schema.Type{Kind: schema.Int32}, "1.5000"},
+		{schema.Type{Kind: schema.Int64}, schema.Type{Kind: schema.Int32}, "2147483648"},
+		{schema.Type{Kind: schema.Timestamp, Scale: 6}, schema.Type{Kind: schema.Timestamp, Scale: 3}, "2024-02-29 12:34:56.789012"},
+		{schema.Type{Kind: schema.Timestamp, Scale: 6}, schema.Type{Kind: schema.Date}, "2024-02-29 12:34:56"},
+		{schema.Type{Kind: schema.Float64}, schema.Type{Kind: schema.Float32}, "0.1"},
+		{schema.Type{Kind: schema.Text}, schema.Type{Kind: schema.Int32}, "007"},
+		{schema.Type{Kind: schema.Text}, schema.Type{Kind: schema.JSON}, "no document"},
+		{schema.Type{Kind: schema.Int32}, schema.Type{Kind: schema.Bit, Length: 1}, "2"},
+	} {
+		name := schema.Name{Schema: "public", Table: fmt.Sprintf("narrow%d", i)}
+		shapes := make([]schema.Table, 2)
+		for j, typ := range []schema.Type{c.from, c.to} {
+			var err error
+			shapes[j], err = sqlgen.Postgres{}.TargetTable(schema.Table{Columns: []schema.Column{{Name: "c", Type: typ}}}, name, sqlgen.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Define(t.Context(), txnsink.Definition{DDL: sqlgen.Postgres{}.CreateTable(shapes[0])}); err != nil {
+			t.Fatal(err)
+		}
+		query(t, url, fmt.Sprintf("INSERT INTO %s VALUES ('%s')", name.Table, c.value))
+		current, err := s.Table(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan := sqlgen.Postgres{}.Evolve(sqlgen.Evolution{Current: current, From: &shapes[0], To: &shapes[1], Policy: schema.Evolve})
+		var list []string
+		for _, d := range plan.Statements {
+			list = append(list, d.SQL)
+		}
+		if len(list) == 0 || plan.Err() != nil {
+			t.Errorf("%s to %s: %+v", shapes[0].Columns[0].Type.Native, shapes[1].Columns[0].Type.Native, plan)
+			continue
+		}
+		if err := s.Define(t.Context(), txnsink.Definition{DDL: list}); err == nil {
+			t.Errorf("%s to %s: a value was lost: %v", shapes[0].Columns[0].Type.Native, shapes[1].Columns[0].Type.Native, query(t, url, "SELECT * FROM "+name.Table))
+		}
+		if got := query(t, url, "SELECT c::text FROM "+name.Table); !slices.Equal(got, []string{c.value}) {
+			t.Errorf("got %q, want %q", got, c.value)
+		}
+	}
 }

@@ -9,10 +9,25 @@ import (
 )
 
 var evolvingTypes = []schema.Type{
-	{Kind: schema.Int8, Length: 1}, {Kind: schema.Int16}, {Kind: schema.Int32}, {Kind: schema.Int64}, {Kind: schema.Uint64},
-	{Kind: schema.Decimal, Length: 12, Scale: 2}, {Kind: schema.Decimal, Length: 18, Scale: 4}, {Kind: schema.Float32}, {Kind: schema.Float64},
-	{Kind: schema.Varchar, Length: 10}, {Kind: schema.Varchar, Length: 20}, {Kind: schema.Text}, {Kind: schema.Bit, Length: 1}, {Kind: schema.Bit, Length: 9},
-	{Kind: schema.Enum, Values: []string{"a", "b"}}, {Kind: schema.Date}, {Kind: schema.Timestamp}, {Kind: schema.Timestamp, Scale: 3}, {Kind: schema.JSON},
+	{Kind: schema.Int8, Length: 1},
+	{Kind: schema.Int16},
+	{Kind: schema.Int32},
+	{Kind: schema.Int64},
+	{Kind: schema.Uint64},
+	{Kind: schema.Decimal, Length: 12, Scale: 2},
+	{Kind: schema.Decimal, Length: 18, Scale: 4},
+	{Kind: schema.Float32},
+	{Kind: schema.Float64},
+	{Kind: schema.Varchar, Length: 10},
+	{Kind: schema.Varchar, Length: 20},
+	{Kind: schema.Text},
+	{Kind: schema.Bit, Length: 1},
+	{Kind: schema.Bit, Length: 9},
+	{Kind: schema.Enum, Values: []string{"a", "b"}},
+	{Kind: schema.Date},
+	{Kind: schema.Timestamp},
+	{Kind: schema.Timestamp, Scale: 3},
+	{Kind: schema.JSON},
 }
 
 var evolvingDefaults = map[schema.Kind]string{

@@ -2,7 +2,6 @@ package sinktest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,6 +19,7 @@ type Memory struct {
 	mu       sync.Mutex
 	tables   map[schema.Name]*table
 	witness  map[worker]witness
+	defined  map[string]map[string]txnsink.Defined // by pipeline and source
 	prepared map[txnsink.ID]*memoryTxn
 	open     map[*memoryTxn]bool
 	locks    map[lock]*memoryTxn
@@ -33,8 +33,11 @@ type worker struct {
 	number   int
 }
 
-// witness is such a row: the epoch that may write, the last committed checkpoint, and the epoch of that.
-type witness struct{ epoch, checkpoint, written int64 }
+// witness is such a row: the epoch that may write, the last committed checkpoint, the epoch of that, and its note.
+type witness struct {
+	epoch, checkpoint, written int64
+	note                       string
+}
 
 // lock is a row that an open or prepared transaction has written.
 type lock struct {
@@ -47,6 +50,7 @@ func NewMemory() *Memory {
 	return &Memory{
 		tables:   make(map[schema.Name]*table),
 		witness:  make(map[worker]witness),
+		defined:  make(map[string]map[string]txnsink.Defined),
 		prepared: make(map[txnsink.ID]*memoryTxn),
 		open:     make(map[*memoryTxn]bool),
 		locks:    make(map[lock]*memoryTxn),
@@ -239,7 +243,7 @@ func (m *Memory) show(t *memoryTxn) error {
 		m.tables[name] = changed
 	}
 	w := worker{t.id.Pipeline, t.id.Worker}
-	m.witness[w] = witness{epoch: m.witness[w].epoch, checkpoint: t.id.Checkpoint, written: t.id.Epoch}
+	m.witness[w] = witness{epoch: m.witness[w].epoch, checkpoint: t.id.Checkpoint, written: t.id.Epoch, note: t.note}
 	m.version++
 	return nil
 }
@@ -277,6 +281,28 @@ func (s *MemorySink) Pending(ctx context.Context, pipeline string) ([]txnsink.Pr
 	return out, nil
 }
 
+// Notes returns the pipeline's witnesses.
+func (s *MemorySink) Notes(ctx context.Context, pipeline string) ([]txnsink.Note, error) {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	if err := s.usable(ctx); err != nil {
+		return nil, err
+	}
+	var out []txnsink.Note
+	for w, row := range s.m.witness {
+		if w.pipeline != pipeline {
+			continue
+		}
+		n := txnsink.Note{Worker: w.number, Epoch: row.epoch, Checkpoint: row.checkpoint}
+		if row.note != "" {
+			n.Text = []byte(row.note)
+		}
+		out = append(out, n)
+	}
+	slices.SortFunc(out, func(a, b txnsink.Note) int { return a.Worker - b.Worker })
+	return out, nil
+}
+
 // Dialect returns [Dialect].
 func (s *MemorySink) Dialect() sqlgen.Dialect { return Dialect{} }
 
@@ -294,31 +320,6 @@ func (s *MemorySink) Table(ctx context.Context, name schema.Name) (*schema.Table
 	shape := t.shape
 	shape.Columns = slices.Clone(shape.Columns)
 	return &shape, nil
-}
-
-// Define runs what Dialect.CreateTable wrote. A table that exists is left alone.
-func (s *MemorySink) Define(ctx context.Context, ddl []string) error {
-	m := s.m
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := s.usable(ctx); err != nil {
-		return err
-	}
-	for _, d := range ddl {
-		text, ok := strings.CutPrefix(d, definePrefix)
-		if !ok {
-			return fmt.Errorf("not a statement of this dialect: %q", d)
-		}
-		var t schema.Table
-		if err := json.Unmarshal([]byte(text), &t); err != nil {
-			return fmt.Errorf("not a table: %w", err)
-		}
-		if m.tables[t.Name] == nil {
-			m.tables[t.Name] = &table{shape: t, rows: make(map[string]stored)}
-			m.version++
-		}
-	}
-	return nil
 }
 
 // Close ends the sink's sessions.

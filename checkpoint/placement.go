@@ -14,7 +14,7 @@ import (
 // keys is on one lane as a whole (see [sqlgen.Target.Spread]).
 type placement struct {
 	lanes  int
-	whole  bool // every table is on one lane as a whole
+	whole  bool // every table is on one lane as a whole, which is a function of its name: one-phase delivery relies on it
 	seed   maphash.Seed
 	tables map[schema.Name]*placed
 	keys   []uint64
@@ -35,10 +35,10 @@ func newPlacement(lanes int, whole bool) *placement {
 	return &placement{lanes: lanes, whole: whole, seed: maphash.MakeSeed(), tables: map[schema.Name]*placed{}}
 }
 
-// of returns the lane of e, and the target to fold it with. ok is false if rows that e touches are on different lanes:
+// of returns the lane of e, and the target to fold it with; t may be nil. ok is false if rows that e touches are on different lanes:
 // a barrier must pass first.
 func (p *placement) of(t *sqlgen.Target, e *debezium.Event) (lane int, _ *sqlgen.Target, ok bool) {
-	if p.lanes == 1 {
+	if p.lanes == 1 || t == nil {
 		return 0, t, true
 	}
 	pt := p.table(t)

@@ -34,6 +34,7 @@ type router struct {
 	*run
 	tables *tables
 	lanes  []*lane
+	place  *placement
 	ends   map[debezium.Partition]int64 // where the partitions ended at start, or the run ends
 	limits map[debezium.Partition]int64 // where partitions are not read any further
 	reader Reader
@@ -67,7 +68,7 @@ type router struct {
 
 func newRouter(r *run, t *tables, lanes []*lane, reader Reader, ends map[debezium.Partition]int64, cuts chan<- *barrier, saved <-chan Checkpoint) *router {
 	rt := &router{
-		run: r, tables: t, lanes: lanes, reader: reader, ends: ends, cuts: cuts, saved: saved,
+		run: r, tables: t, lanes: lanes, place: newPlacement(len(lanes), r.Delivery == OnePhase), reader: reader, ends: ends, cuts: cuts, saved: saved,
 		held:      map[debezium.Partition]*held{},
 		positions: r.last.Positions.Clone(), ahead: r.last.Ahead, next: r.last.ID + 1,
 		limits: map[debezium.Partition]int64{}, lags: map[debezium.Partition]int64{}, left: map[debezium.Partition]int64{},
@@ -279,20 +280,24 @@ func (r *router) route(ctx context.Context, j *job) (whole bool, _ error) {
 				}
 			}
 		}
+		t := r.tables.entry(tableOf(e)).target
+		n, as, ok := r.place.of(t, e)
+		if !ok { // before the event is noted as seen: it comes after the barrier
+			if err := r.part(ctx, items, j, e); err != nil {
+				return false, err
+			}
+			items = make([][]item, len(r.lanes))
+			n, as, _ = r.place.of(t, e)
+		}
 		if r.repeats != nil && r.repeats.of(e) {
 			r.progress.Repeated++
 			continue
 		}
 		r.noteHalf(e)
-		t := r.tables.entry(tableOf(e)).target
-		if t == nil {
+		if t == nil || applied(r.ahead, t, e) { // invariant 10
 			continue
 		}
-		if applied(r.ahead, t, e) { // invariant 10
-			continue
-		}
-		n := laneOf(t, len(r.lanes))
-		items[n] = append(items[n], item{t, e})
+		items[n] = append(items[n], item{as, e})
 		r.rows++
 		r.sinceFlush++
 		r.progress.Events++
@@ -318,6 +323,22 @@ func (r *router) sendItems(ctx context.Context, items [][]item, flush bool) erro
 	return nil
 }
 
+// part cuts a checkpoint of what was routed so far, in the middle of a batch: e touches rows that are on different lanes.
+func (r *router) part(ctx context.Context, items [][]item, j *job, e *debezium.Event) error {
+	if err := r.sendItems(ctx, items, false); err != nil {
+		return err
+	}
+	r.moveTo(e.Partition, debezium.Position{Offset: e.Offset, TopicID: j.batch.TopicID})
+	for r.outstanding {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case cp := <-r.saved:
+			r.completed(cp)
+		}
+	}
+	return r.cut(ctx)
+}
 
 // noteHalf remembers that the last row event of a partition is the first half of a changed key.
 func (r *router) noteHalf(e *debezium.Event) {

@@ -10,38 +10,7 @@ import (
 // Spread says whether rows of the table depend on nothing but their own keys, so that rows of different keys may be written
 // in any order and by several sessions at once. It does not hold of a table without a key, nor where another unique index or
 // a foreign key that the target checks ties rows together.
-func (t *Target) Spread() bool {
-	if len(t.Key) == 0 || t.Table.Tied {
-		return false
-	}
-	if key := t.Table.PrimaryKey; len(key) > 0 && !t.isKey(key) {
-		return false
-	}
-	for _, columns := range t.Table.Unique {
-		if !t.isKey(columns) {
-			return false
-		}
-	}
-	for _, x := range t.Table.Indexes {
-		if x.Unique && (x.Special != "" || !t.isKey(x.Columns)) {
-			return false
-		}
-	}
-	return true
-}
-
-// isKey says whether an index on columns is one on just the key.
-func (t *Target) isKey(columns []string) bool {
-	if len(columns) != len(t.Key) {
-		return false
-	}
-	for _, c := range t.Key {
-		if !slices.Contains(columns, t.Columns[c].Name) {
-			return false
-		}
-	}
-	return true
-}
+func (t *Target) Spread() bool { return len(t.Key) > 0 && !t.Table.Tied && !t.Trades() }
 
 // Clone returns the same target for another goroutine.
 func (t *Target) Clone() *Target {

@@ -27,14 +27,15 @@ const idleWait = time.Hour
 // router is the one goroutine that owns the positions, the tables and the checkpoint number (invariant 1).
 type router struct {
 	*run
-	tables *tables
-	lanes  []*lane
-	reader Reader
-	cuts   chan<- *barrier
-	saved  <-chan Checkpoint
-	held   map[debezium.Partition]*held
-	ddl    following
-	ends   map[debezium.Partition]int64 // where the partitions ended at start
+	tables  *tables
+	lanes   []*lane
+	reader  Reader
+	cuts    chan<- *barrier
+	saved   <-chan Checkpoint
+	barrier *barrier // the last one that was cut
+	held    map[debezium.Partition]*held
+	ddl     following
+	ends    map[debezium.Partition]int64 // where the partitions ended at start
 
 	positions debezium.Positions
 	repeats   *repeats                     // nil: events that are sent again are applied again
@@ -306,6 +307,7 @@ func (r *router) cut(ctx context.Context) error {
 		id: r.next, positions: r.positions.Clone(), rows: r.rows,
 		lanes: len(r.lanes), txns: make(chan txnsink.Txn, len(r.lanes)), ended: make(chan struct{}),
 	}
+	r.barrier = b
 	for _, l := range r.lanes {
 		if err := send(ctx, l.in, work{barrier: b}); err != nil {
 			return err
@@ -321,6 +323,24 @@ func (r *router) cut(ctx context.Context) error {
 	r.rows, r.bytes, r.sinceFlush, r.sinceFlushLen = 0, 0, 0, 0
 	r.dirty, r.outstanding, r.lastCut = false, true, time.Now()
 	return nil
+}
+
+// abandon aborts the transactions that lanes had handed over when the run failed, and nobody has taken. It is called when all of
+// the run's goroutines have ended.
+func (r *router) abandon(ctx context.Context) {
+	for r.barrier != nil {
+		select {
+		case t := <-r.barrier.txns:
+			if t == nil {
+				continue
+			}
+			if err := abort(ctx, t); err != nil {
+				r.Log.Debug("abort after a failure", "error", err)
+			}
+		default:
+			return
+		}
+	}
 }
 
 // seen notes a partition's last stable offset, and keeps the sums of what is left to read.

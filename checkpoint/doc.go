@@ -5,6 +5,8 @@
 // that the delivery asks for:
 //
 //	two-phase      prepare, save, commit what was prepared
+//	one-phase      commit with the positions, save
+//	write-ahead    write to the log, save, apply from the log
 //	at-least-once  commit, save
 //	at-most-once   save, commit
 //
@@ -19,6 +21,26 @@
 //	saved, some committed  part visible           n+1              commit all
 //	table created          an empty table         n                found in the catalog, used
 //	schema changed         the new shape          n                the change is noted with it; earlier rows are mapped to it
+//
+// # Crash table (one-phase)
+//
+// Each lane's transaction carries the positions that it leads to, as its witness's note. Nothing is ever in doubt.
+//
+//	crash after            target holds           last checkpoint  recovery
+//	apply                  nothing                n                replay from n
+//	some committed         part visible           n                replay from n; lanes that noted n+1 drop what they have
+//	all committed          visible                n or n+1         n: replay from n, every lane drops it; n+1: go on
+//
+// # Crash table (write-ahead)
+//
+// The lanes write their statements to the log, durably, and touch the target only when the checkpoint that lists them is
+// saved. The witness's note names the transaction of the log that was applied.
+//
+//	crash after            target holds           last checkpoint  recovery
+//	some logged            nothing                n                replay from n; the log's rest is pruned
+//	logged, save unknown   nothing                n or n+1         n: as above; n+1: apply the log
+//	saved, some applied    part visible           n+1              apply what no witness names
+//	applied, not pruned    visible                n+1              prune
 //
 // # Invariants
 //
@@ -38,11 +60,14 @@
 //  8. "Unknown transaction" never means "committed": the sink's witness says so or the pipeline stops with ErrLost.
 //  9. What was seen by the sources' own positions is cut, saved and taken up again together with the Kafka positions. One
 //     from another cut would drop events that were never applied, or apply some twice.
-//  10. A table's schema is changed only while no transaction is open or in doubt: everything before the change is committed
+//  10. In one-phase delivery an event is dropped only if a note says that its lane, of as many lanes as there were then, is
+//     committed beyond it. Notes beyond the last checkpoint are saved with the next one before any commit overwrites them,
+//     and are carried on until its positions have passed them.
+//  11. A table's schema is changed only while no transaction is open or in doubt: everything before the change is committed
 //     in a checkpoint, and nothing after it was applied. What the target has been brought to is noted in the target itself.
-//  11. A row goes to the target's table by the lineage of its columns: from the version at the row's own position to the one
+//  12. A row goes to the target's table by the lineage of its columns: from the version at the row's own position to the one
 //     that the target has. A row of a table that was emptied or dropped since goes nowhere.
-//  12. Rows under a table's former name come before those under its new one, whichever topic is read first.
+//  13. Rows under a table's former name come before those under its new one, whichever topic is read first.
 //
 // # Schema changes
 //

@@ -14,8 +14,8 @@ import (
 	"replicator/txnsink"
 )
 
-// note is what the target remembers of one source table: how far its schema changes are applied. See [txnsink.Defined].
-type note struct {
+// tableNote is what the target remembers of one source table: how far its schema changes are applied. See [txnsink.Defined].
+type tableNote struct {
 	target schema.Name
 
 	At     debezium.LogPosition `json:"at"`
@@ -29,9 +29,9 @@ func (t *tables) readNotes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.notes = make(map[string]*note, len(list))
+	t.notes = make(map[string]*tableNote, len(list))
 	for _, d := range list {
-		n := &note{target: d.Target}
+		n := &tableNote{target: d.Target}
 		if err := json.Unmarshal([]byte(d.State), n); err != nil {
 			return permanent(fmt.Errorf("what the target remembers of table %s of pipeline %s (schema_version) cannot be read: %w", d.Source, t.Pipeline, err))
 		}
@@ -41,7 +41,7 @@ func (t *tables) readNotes(ctx context.Context) error {
 }
 
 // known returns the note of a source table.
-func (t *tables) known(name sourceTable) *note { return t.notes[name.String()] }
+func (t *tables) known(name sourceTable) *tableNote { return t.notes[name.String()] }
 
 // applied says whether the target has what v says, or something later.
 func (t *tables) applied(v *version) bool {
@@ -59,7 +59,7 @@ func (t *tables) applied(v *version) bool {
 }
 
 // define runs DDL and remembers where the source's tables are then.
-func (t *tables) define(ctx context.Context, ddl []sqlgen.DDL, changed map[sourceTable]*note) error {
+func (t *tables) define(ctx context.Context, ddl []sqlgen.DDL, changed map[sourceTable]*tableNote) error {
 	d := txnsink.Definition{Pipeline: t.Pipeline, Epoch: t.epoch}
 	for _, s := range ddl {
 		d.DDL = append(d.DDL, s.SQL)
@@ -142,13 +142,13 @@ func (t *tables) step(ctx context.Context, v *version, e *debezium.Event) error 
 		was = v.was.name
 	}
 	old := t.known(was)
-	n := &note{At: v.at, Offset: v.offset, Table: v.table}
-	changed := map[sourceTable]*note{v.name: n}
+	n := &tableNote{At: v.at, Offset: v.offset, Table: v.table}
+	changed := map[sourceTable]*tableNote{v.name: n}
 	if old != nil {
 		n.target, n.Topic = old.target, old.Topic
 	}
 	if was != v.name && old != nil {
-		changed[was] = &note{target: old.target, At: v.at, Offset: v.offset, Topic: old.Topic}
+		changed[was] = &tableNote{target: old.target, At: v.at, Offset: v.offset, Topic: old.Topic}
 		n.Topic = t.topicOf(v.name)
 	}
 	if en := t.entry(v.name); en.skip || old == nil || old.Table == nil || v.was == nil {
@@ -183,7 +183,7 @@ func (t *tables) begin(ctx context.Context, v *version, e *debezium.Event) error
 }
 
 // transition plans the DDL from what old says to v, and completes n, the note of v.
-func (t *tables) transition(ctx context.Context, v *version, old, n *note, e *debezium.Event) ([]sqlgen.DDL, error) {
+func (t *tables) transition(ctx context.Context, v *version, old, n *tableNote, e *debezium.Event) ([]sqlgen.DDL, error) {
 	rules := t.entry(v.name).rules()
 	from, err := t.arranged(t.entry(v.wasName()).rules(), *old.Table, old.target)
 	if err != nil {
@@ -241,7 +241,7 @@ func (t *tables) plan(e sqlgen.Evolution, name sourceTable) ([]sqlgen.DDL, error
 
 // truncation empties the target's table for a TRUNCATE that only the statement's text tells, unless the event that asks is that
 // TRUNCATE: a connector that sends them as events sends it in its place among the rows.
-func (t *tables) truncation(ctx context.Context, v *version, old *note, e *debezium.Event) ([]sqlgen.DDL, error) {
+func (t *tables) truncation(ctx context.Context, v *version, old *tableNote, e *debezium.Event) ([]sqlgen.DDL, error) {
 	if e != nil && e.Op == debezium.Truncate && tableOf(e) == v.name {
 		if p, ok := e.Source.Position(); ok && p == v.at {
 			return nil, nil

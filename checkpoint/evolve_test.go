@@ -189,7 +189,7 @@ func TestReplayFromEveryCheckpointOverSchemaChanges(t *testing.T) {
 				return
 			}
 			// A crash on the way, and the replay goes on from its own checkpoints.
-			_, err := w.start(t.Context(), checkpoint.TwoPhase, fault{at: 5 + rng.IntN(60), death: true}, small, func(c *checkpoint.Config) { c.From = from })
+			_, err := w.start(t.Context(), checkpoint.TwoPhase, fault{at: 5 + rng.IntN(60), death: true}, small, func(c *checkpoint.Config) { c.From, c.Replay = from, true })
 			if err != nil && !errors.Is(err, deadError{}) {
 				t.Fatalf("from %d: %v", from, err)
 			}

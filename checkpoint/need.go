@@ -131,12 +131,12 @@ func (t *tables) bring(ctx context.Context, n *need, e *debezium.Event) error {
 	if err != nil {
 		return err
 	}
-	next := &note{target: old.target, At: old.At, Offset: old.Offset, Topic: e.Partition.Topic, Table: n.event}
+	next := &tableNote{target: old.target, At: old.At, Offset: old.Offset, Topic: e.Partition.Topic, Table: n.event}
 	if at, ok := e.Source.Position(); ok {
 		next.At = at
 	}
 	t.forget()
-	if err := t.define(ctx, ddl, map[sourceTable]*note{name: next}); err != nil {
+	if err := t.define(ctx, ddl, map[sourceTable]*tableNote{name: next}); err != nil {
 		return err
 	}
 	for _, s := range ddl {

@@ -1,11 +1,13 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
 
 	"replicator/debezium"
+	"replicator/schema"
 	"replicator/sqlgen"
 	"replicator/txnsink"
 )
@@ -21,6 +23,9 @@ const (
 // create, and only together do they keep the values that the create does not carry.
 const moveWait = time.Second
 
+// maxAsked bounds the requests for a savepoint that wait for the next cut.
+const maxAsked = 16
+
 // idleWait is how long the router sleeps when nothing is due.
 const idleWait = time.Hour
 
@@ -29,15 +34,17 @@ type router struct {
 	*run
 	tables  *tables
 	lanes   []*lane
+	ends    map[debezium.Partition]int64 // where the partitions ended at start, or the run ends
+	limits  map[debezium.Partition]int64 // where partitions are not read any further
 	reader  Reader
 	cuts    chan<- *barrier
 	saved   <-chan Checkpoint
 	barrier *barrier // the last one that was cut
 	held    map[debezium.Partition]*held
 	ddl     following
-	ends    map[debezium.Partition]int64 // where the partitions ended at start
 
 	positions debezium.Positions
+	ahead     []Ahead                      // what lanes had applied before the run began
 	repeats   *repeats                     // nil: events that are sent again are applied again
 	lags      map[debezium.Partition]int64 // offsets from the position to the last stable offset, as last seen
 	left      map[debezium.Partition]int64 // offsets from the position to the end at start
@@ -52,16 +59,19 @@ type router struct {
 	lastCut       time.Time
 	outstanding   bool
 	halves        map[debezium.Partition]time.Time // deletes of changed keys whose creates are still to come
+	asked         []chan<- Checkpoint              // for a savepoint, the next cut
+	promised      []chan<- Checkpoint              // the outstanding checkpoint, which is a savepoint
 
 	progress Progress
+	told     int64 // of progress.Repeated: how many were logged
 }
 
 func newRouter(r *run, t *tables, lanes []*lane, reader Reader, ends map[debezium.Partition]int64, cuts chan<- *barrier, saved <-chan Checkpoint) *router {
 	rt := &router{
 		run: r, tables: t, lanes: lanes, reader: reader, ends: ends, cuts: cuts, saved: saved,
 		held:      map[debezium.Partition]*held{},
-		positions: r.last.Positions.Clone(), next: r.last.ID + 1,
-		lags: map[debezium.Partition]int64{}, left: map[debezium.Partition]int64{},
+		positions: r.last.Positions.Clone(), ahead: r.last.Ahead, next: r.last.ID + 1,
+		limits: map[debezium.Partition]int64{}, lags: map[debezium.Partition]int64{}, left: map[debezium.Partition]int64{},
 		lastCut: time.Now(), halves: map[debezium.Partition]time.Time{},
 	}
 	if r.Deduplicate {
@@ -71,6 +81,9 @@ func newRouter(r *run, t *tables, lanes []*lane, reader Reader, ends map[debeziu
 		rt.positions = debezium.Positions{}
 	}
 	for p, end := range ends {
+		if r.Until != nil {
+			rt.end(p, max(r.Until[p].Offset, rt.positions[p].Offset))
+		}
 		rt.seen(p, end)
 	}
 	rt.progress.Checkpoint = r.last.ID
@@ -102,6 +115,10 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job) error {
 		if err := r.follow(ctx); err != nil {
 			return err
 		}
+		savepoints := r.Savepoints
+		if len(r.asked) >= maxAsked {
+			savepoints = nil
+		}
 		timer.Reset(r.wait(time.Now()))
 		select {
 		case <-ctx.Done():
@@ -109,6 +126,8 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job) error {
 		case <-stop:
 			stop, ending = nil, true
 		case <-timer.C:
+		case answer := <-savepoints:
+			r.asked = append(r.asked, answer)
 		case cp := <-r.saved:
 			r.completed(cp)
 		case j := <-jobs:
@@ -121,6 +140,8 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job) error {
 
 func (r *router) completed(cp Checkpoint) {
 	r.outstanding = false
+	r.answer(cp)
+	r.tellRepeated()
 	r.progress.Checkpoint, r.progress.Rows = cp.ID, r.progress.Rows+cp.Rows
 	r.report()
 }
@@ -129,6 +150,9 @@ func (r *router) full() bool { return r.rows >= int64(r.Rows) || r.bytes >= r.By
 
 // due says whether a checkpoint is to be cut now. more says that fetched batches wait to be routed.
 func (r *router) due(now time.Time, ending, drained bool) bool {
+	if len(r.asked) > 0 && !r.halfMoved(now) {
+		return true
+	}
 	if !r.dirty {
 		return false
 	}
@@ -178,6 +202,7 @@ func (r *router) take(ctx context.Context, j *job) error {
 		return ctx.Err()
 	case <-j.done:
 	}
+	r.limit(j)
 	if h := r.held[j.batch.Partition]; h != nil {
 		h.jobs = append(h.jobs, j)
 		return nil
@@ -218,7 +243,12 @@ func badRecord(err error) error {
 	if !errors.As(err, &re) {
 		return err
 	}
-	return &sqlgen.RowError{Class: sqlgen.BadRecord, Origin: sqlgen.Origin{Partition: re.Partition, Offset: re.Offset}, Err: re.Err}
+	return &sqlgen.RowError{
+		Class: sqlgen.BadRecord, Err: re.Err,
+		Table:  schema.Name{Schema: cmp.Or(re.Source.Schema, re.Source.Database), Table: re.Source.Table}, // the target's is not known
+		Column: re.Column,
+		Origin: sqlgen.Origin{Partition: re.Partition, Offset: re.Offset},
+	}
 }
 
 // route hands a batch's row events to their lanes. It reports false if the partition is held from one of them on.
@@ -227,6 +257,7 @@ func (r *router) route(ctx context.Context, j *job) (whole bool, _ error) {
 	for i := j.from; i < len(j.events); i++ {
 		e := &j.events[i]
 		if !e.Op.Row() {
+			r.progress.Skipped++
 			continue
 		}
 		if r.tables.skips(e) {
@@ -234,13 +265,19 @@ func (r *router) route(ctx context.Context, j *job) (whole bool, _ error) {
 			continue
 		}
 		if !r.tables.ready(e) {
-			// The rows so far are of another shape: they are applied first.
-			if err := r.sendItems(ctx, items, true); err != nil {
+			if err := r.sendItems(ctx, items, false); err != nil {
 				return false, err
 			}
 			items = make([][]item, len(r.lanes))
+			before := r.tables.entry(tableOf(e)).target
 			if hold, err := r.prepare(ctx, j, i); err != nil || hold {
 				return false, locate(err, e)
+			}
+			if before != nil && r.tables.entry(tableOf(e)).target != before {
+				// The table's rows so far were folded for its former shape: they are applied first.
+				if err := r.sendItems(ctx, items, true); err != nil {
+					return false, err
+				}
 			}
 		}
 		if r.repeats != nil && r.repeats.of(e) {
@@ -250,6 +287,9 @@ func (r *router) route(ctx context.Context, j *job) (whole bool, _ error) {
 		r.noteHalf(e)
 		t := r.tables.entry(tableOf(e)).target
 		if t == nil {
+			continue
+		}
+		if applied(r.ahead, t, e) { // invariant 10
 			continue
 		}
 		n := laneOf(t, len(r.lanes))
@@ -303,8 +343,9 @@ func (r *router) noteHalf(e *debezium.Event) {
 
 // cut sends a barrier through every lane and hands it to the committer.
 func (r *router) cut(ctx context.Context) error {
+	r.ahead = beyond(r.ahead, r.positions)
 	b := &barrier{
-		id: r.next, positions: r.positions.Clone(), rows: r.rows,
+		id: r.next, positions: r.positions.Clone(), ahead: r.ahead, rows: r.rows, savepoint: len(r.asked) > 0,
 		lanes: len(r.lanes), txns: make(chan txnsink.Txn, len(r.lanes)), ended: make(chan struct{}),
 	}
 	r.barrier = b
@@ -320,6 +361,7 @@ func (r *router) cut(ctx context.Context) error {
 		return err
 	}
 	r.next++
+	r.asked, r.promised = nil, r.asked
 	r.rows, r.bytes, r.sinceFlush, r.sinceFlushLen = 0, 0, 0, 0
 	r.dirty, r.outstanding, r.lastCut = false, true, time.Now()
 	return nil
@@ -352,6 +394,14 @@ func (r *router) seen(p debezium.Partition, end int64) {
 	togo := max(0, r.ends[p]-at)
 	r.toGo += togo - r.left[p]
 	r.left[p] = togo
+}
+
+// tellRepeated logs what was dropped since the last checkpoint: a connector that restarted has gone back so far.
+func (r *router) tellRepeated() {
+	if n := r.progress.Repeated - r.told; n > 0 {
+		r.told = r.progress.Repeated
+		r.Log.Info("dropped events that were sent again", "pipeline", r.Pipeline, "events", n, "since_start", r.told)
+	}
 }
 
 func (r *router) report() {

@@ -57,11 +57,11 @@ type avroSchema struct {
 	node *avroNode
 	// The fields of an envelope, and of its source block, as their names are to be looked up once.
 	parts   []members
-	sources []sourceField
+	sources []sourcePart
 }
 
 // parseAvro makes of an Avro schema's JSON what its records are read by.
-func parseAvro(text string) (*avroSchema, error) {
+func parseAvro(text string, p metaPrefix) (*avroSchema, error) {
 	if err := checkJSON(text); err != nil {
 		return nil, fmt.Errorf("the schema: %w", err)
 	}
@@ -71,8 +71,8 @@ func parseAvro(text string) (*avroSchema, error) {
 	if err := d.Decode(&raw); err != nil {
 		return nil, fmt.Errorf("the schema: %w", err)
 	}
-	p := avroParser{named: map[string]*avroNode{}}
-	node, err := p.parse(raw, "", 0)
+	parser := avroParser{named: map[string]*avroNode{}}
+	node, err := parser.parse(raw, "", 0)
 	if err != nil {
 		return nil, fmt.Errorf("the schema: %w", err)
 	}
@@ -83,13 +83,13 @@ func parseAvro(text string) (*avroSchema, error) {
 	s.root = node.layout
 	s.kind = kindOf(s.root.Shape)
 	if s.kind == unknownKind {
-		if s.flat, err = flatten(s.root.Shape); err != nil {
+		if s.flat, err = flatten(s.root.Shape, p); err != nil {
 			return nil, fmt.Errorf("the schema: %w", err)
 		}
 	}
 	s.parts = make([]members, len(node.names))
 	for i, name := range node.names {
-		s.parts[i] = avroParts[name]
+		s.parts[i] = parts[name]
 		switch child := node.fields[i]; {
 		case child.kind != avroRecord:
 		case s.parts[i] == beforeMember:
@@ -97,9 +97,9 @@ func parseAvro(text string) (*avroSchema, error) {
 		case s.parts[i] == afterMember:
 			s.after = child.layout
 		case s.parts[i] == sourceMember:
-			s.sources = make([]sourceField, len(child.names))
+			s.sources = make([]sourcePart, len(child.names))
 			for j, name := range child.names {
-				s.sources[j] = sourceFields[name]
+				s.sources[j] = sourceParts[name]
 			}
 		}
 	}

@@ -39,12 +39,20 @@ type layout struct {
 	tokens []string // of each field's name
 }
 
-// token is how a member called name begins, if JSON needs no escape to write the name; or else empty.
-func token(name string) string {
-	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
+// verbatim is the JSON of a text, if it needs no escape; or else empty.
+func verbatim(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
 		return ""
 	}
-	return `"` + name + `":`
+	return `"` + text + `"`
+}
+
+// token is how a member called name begins, if JSON needs no escape to write the name; or else empty.
+func token(name string) string {
+	if q := verbatim(name); q != "" {
+		return q + ":"
+	}
+	return ""
 }
 
 // lay makes the layout of a shape. It fails if two fields have the same name.
@@ -98,8 +106,9 @@ var fieldTypes = map[string]FieldType{
 	"string": String, "bytes": Bytes, "array": Array, "map": Map, "struct": Struct,
 }
 
-// parseSchema parses a schema's JSON, whose syntax and depth have been checked.
-func parseSchema(raw []byte) (*message, error) {
+// parseSchema parses a schema's JSON, whose syntax and depth have been checked. p is what the names of
+// a flattened row's metadata begin with.
+func parseSchema(raw []byte, p metaPrefix) (*message, error) {
 	var s connectSchema
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return nil, fmt.Errorf("the schema: %w", err)
@@ -117,7 +126,7 @@ func parseSchema(raw []byte) (*message, error) {
 	}
 	m.kind = kindOf(m.root.Shape)
 	if m.kind == unknownKind {
-		if m.flat, err = flatten(m.root.Shape); err != nil {
+		if m.flat, err = flatten(m.root.Shape, p); err != nil {
 			return nil, fmt.Errorf("the schema: %w", err)
 		}
 	}

@@ -1,6 +1,7 @@
 package debezium
 
 import (
+	"cmp"
 	"context"
 	"crypto/md5"
 	"encoding/base64"
@@ -21,6 +22,9 @@ type DecoderConfig struct {
 	// Unavailable is the connector's unavailable.value.placeholder, also in its form "hex:...".
 	// Empty means DefaultUnavailable.
 	Unavailable string
+	// FieldPrefix and HeaderPrefix are ExtractNewRecordState's add.fields.prefix and add.headers.prefix. Empty means
+	// DefaultMetaPrefix: without any prefix metadata cannot be told from columns.
+	FieldPrefix, HeaderPrefix string
 	// Format is what keys and values are; with Auto each says it for itself.
 	Format Format
 	// Schemas is where the schemas of Avro records are; nil: nowhere, and such a record is an error.
@@ -37,6 +41,8 @@ type DecoderConfig struct {
 // seen, by their names: rows of one layout have the same *[Shape].
 type Decoder struct {
 	unavailable placeholder
+	fieldMetas  metaPrefix
+	headerMetas metaPrefix
 	format      Format
 	schemas     Schemas
 	onChoice    func(topic string, f Format)
@@ -74,12 +80,17 @@ const recentMessages = 8
 // recent is what the last records of a topic were like, and the next ones most likely are.
 type recent struct {
 	keys, values       [recentMessages]*message // the last used first
-	key, before, after *layout                  // of rows without a schema
-	flatGuess          *layout                  // of a row without a schema and without an envelope
+	avros              [4]knownAvro             // a ring: those of keys and of values
+	nextAvro           int
+	key, before, after *layout // of rows without a schema
+	flatGuess          *layout // of a row without a schema and without an envelope
 	source             Source
-	payloads, sources  outline
+	quoted             Source // JSON: its texts with their quotes
+	payloads           outline[members]
+	sources            outline[sourcePart]
 	names              [4][]string // of structs within rows; a ring
 	nextName           int
+	rowValues          int            // of a record's rows, on the average
 	chose              [Avro + 1]bool // what the topic's chose is known to be
 }
 
@@ -90,6 +101,8 @@ func NewDecoder(c DecoderConfig) *Decoder {
 	}
 	return &Decoder{
 		unavailable: newPlaceholder(c.Unavailable),
+		fieldMetas:  metaPrefix(cmp.Or(c.FieldPrefix, DefaultMetaPrefix)),
+		headerMetas: metaPrefix(cmp.Or(c.HeaderPrefix, DefaultMetaPrefix)),
 		format:      c.Format,
 		schemas:     c.Schemas,
 		onChoice:    c.Chose,
@@ -104,7 +117,36 @@ func NewDecoder(c DecoderConfig) *Decoder {
 type RecordError struct {
 	Partition Partition
 	Offset    int64
+	Source    Source // the source's table, as far as the record tells, or else its topic's name
+	Column    string // the field of a row or key that is wrong; empty: it is something else
 	Err       error
+}
+
+// fieldError is an error in one field of a row or key.
+type fieldError struct {
+	name string
+	err  error
+}
+
+func (e *fieldError) Error() string { return e.err.Error() }
+func (e *fieldError) Unwrap() error { return e.err }
+
+// inField says in which field err is.
+func inField(name string, err error) error {
+	return &fieldError{name, fmt.Errorf("field %q: %w", name, err)}
+}
+
+// recordError makes err one of the record, which was read into e so far.
+func (r *reading) recordError(record *Record, e *Event, err error) *RecordError {
+	out := &RecordError{Partition: record.Partition, Offset: record.Offset, Source: e.Source, Err: err}
+	if out.Source.Table == "" {
+		out.Source = r.topicSource(record)
+	}
+	var f *fieldError // the outermost: a row's, and not that of a struct in it
+	if errors.As(err, &f) {
+		out.Column = f.name
+	}
+	return out
 }
 
 func (e *RecordError) Error() string {
@@ -125,21 +167,25 @@ func (d *Decoder) DecodeBatch(b *Batch) ([]Event, error) {
 func (d *Decoder) DecodeBatchContext(ctx context.Context, b *Batch) ([]Event, error) {
 	t := d.topic(b.Partition.Topic)
 	t.mu.Lock()
-	r := reading{Decoder: d, topicName: b.Partition.Topic, topic: t, recent: t.recent, form: t.form}
+	r := reading{Decoder: d, topicName: b.Partition.Topic, topic: t, recent: t.recent, form: t.form, total: len(b.Records)}
 	t.mu.Unlock()
 	events := make([]Event, len(b.Records))
 	for i := range b.Records {
 		record := &b.Records[i]
+		r.done = i
 		if err := r.event(ctx, b.Records[:i], events[:i], record, &events[i]); err != nil {
 			r.form.settle(events[:i])
 			var lookup *lookupError
 			if errors.As(err, &lookup) {
 				return events[:i], fmt.Errorf("record %v offset %d: %w", record.Partition, record.Offset, err)
 			}
-			return events[:i], &RecordError{record.Partition, record.Offset, err}
+			return events[:i], r.recordError(record, &events[i], err)
 		}
 	}
 	r.form.settle(events)
+	if r.total > 0 {
+		r.recent.rowValues = perRecord(r.used, r.total)
+	}
 	t.mu.Lock()
 	t.recent = r.recent
 	t.form.enveloped = t.form.enveloped || r.form.enveloped
@@ -187,7 +233,7 @@ func (d *Decoder) message(raw []byte) (*message, error) {
 	if m != nil {
 		return m, nil
 	}
-	made, err := parseSchema(raw)
+	made, err := parseSchema(raw, d.fieldMetas)
 	if err != nil {
 		return nil, err
 	}

@@ -131,12 +131,12 @@ func (w pgWire) value(column string) string {
 	return column + "::" + w.cast
 }
 
-// chunk cuts [0, n) into parts within the bounds of a statement.
-func chunk(n int, size func(i int) int, part func(i, j int)) {
+// chunk cuts [0, n) into parts of at most maxRows and, unless one row alone has more, maxBytes.
+func chunk(n, maxRows, maxBytes int, size func(i int) int, part func(i, j int)) {
 	from, bytes := 0, 0
 	for i := range n {
 		s := size(i)
-		if i > from && (i-from >= pgMaxRows || bytes+s > pgMaxBytes) {
+		if i > from && (i-from >= maxRows || bytes+s > maxBytes) {
 			part(from, i)
 			from, bytes = i, 0
 		}
@@ -153,13 +153,17 @@ type pgStatement struct {
 	kind StatementKind
 	sql  string
 	want bool // each row must be there
+	scan bool // no index serves it
 	args func(i, j int) []any
 	row  func(i int) Row
 	key  func(i int) []byte // of row i, of key columns alone; nil: the table has none
+
+	instead  *pgStatement // for rows that are not all there
+	exchange *Exchange
 }
 
 func (s *pgStatement) slice(i, j int) Statement {
-	out := Statement{Table: s.t.Table.Name, Kind: s.kind, SQL: s.sql, Args: s.args(i, j), Rows: j - i, Want: -1}
+	out := Statement{Table: s.t.Table.Name, Kind: s.kind, SQL: s.sql, Args: s.args(i, j), Rows: j - i, Want: -1, Scans: s.scan, Exchange: s.exchange}
 	if s.want {
 		out.Want = int64(j - i)
 	}
@@ -167,9 +171,12 @@ func (s *pgStatement) slice(i, j int) Statement {
 		r := s.row(i + k)
 		o := Origin{Partition: r.Partition, Offset: r.Offset}
 		if s.key != nil {
-			o.Key = keyText(s.t, s.key(i+k))
+			o.Key = keyText(s.t, s.key(i+k), pgValueText)
 		}
 		return o
+	}
+	if s.instead != nil {
+		out.Instead = func() []Statement { return []Statement{s.instead.slice(i, j)} }
 	}
 	if j-i >= 2 {
 		out.Slice = func(a, b int) Statement { return s.slice(i+a, i+b) }

@@ -11,7 +11,7 @@ import (
 func (p Postgres) TargetTable(source schema.Table, as schema.Name, o Options) (schema.Table, error) {
 	out := schema.Table{Name: schema.Name{Schema: p.ShortName(as.Schema), Table: p.ShortName(as.Table)}, Comment: source.Comment}
 	for _, c := range source.Columns {
-		native, err := pgNative(c.Type, o)
+		native, err := p.native(c.Type, o)
 		if err != nil {
 			return out, &RowError{Class: UnsupportedType, Table: as, Column: c.Name, Err: err}
 		}
@@ -61,10 +61,7 @@ func (p Postgres) createTable(t schema.Table) []DDL {
 	}
 	var after []DDL
 	for _, x := range t.Indexes {
-		switch s, ok := p.createIndex(t.Name, x); {
-		case ok && x.Unique:
-			parts = append(parts, p.unique(x))
-		case ok:
+		if s, ok := p.createIndex(t.Name, x); ok {
 			after = append(after, s)
 		}
 	}

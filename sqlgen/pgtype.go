@@ -1,6 +1,7 @@
 package sqlgen
 
 import (
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"strconv"
@@ -139,13 +140,18 @@ func (Postgres) ShortName(name string) string {
 	if len(name) <= pgMaxIdentifier {
 		return name
 	}
-	h := fnv.New32a()
-	h.Write([]byte(name)) // never fails: hash.Hash
 	n := pgMaxIdentifier - 9
 	for n > 0 && !utf8.RuneStart(name[n]) {
 		n--
 	}
-	return fmt.Sprintf("%s_%08x", name[:n], h.Sum32())
+	return name[:n] + hashSuffix(name)
+}
+
+// hashSuffix is "_" and 8 digits that tell name from other long ones.
+func hashSuffix(name string) string {
+	h := fnv.New32a()
+	h.Write([]byte(name)) // never fails: hash.Hash
+	return fmt.Sprintf("_%08x", h.Sum32())
 }
 
 // Quote returns ident as a quoted identifier. An identifier cannot contain NUL; PostgreSQL has no name with one.
@@ -153,8 +159,11 @@ func (Postgres) Quote(ident string) string {
 	return `"` + strings.ReplaceAll(ident, `"`, `""`) + `"`
 }
 
-// pgNative returns the name of the type, as format_type writes it, that holds every value of t.
-func pgNative(t schema.Type, o Options) (string, error) {
+// native returns the name of the type, as format_type writes it, that holds every value of t.
+func (p Postgres) native(t schema.Type, o Options) (string, error) {
+	if name := p.extension(t); name != "" {
+		return name, nil
+	}
 	switch t.Kind {
 	case schema.Int8, schema.Uint8:
 		if t.Length == 1 && o.Boolean == "boolean" {
@@ -196,7 +205,7 @@ func pgNative(t schema.Type, o Options) (string, error) {
 		return "jsonb", nil
 	case schema.Array:
 		if t.Elem != nil {
-			elem, err := pgNative(*t.Elem, o)
+			elem, err := p.native(*t.Elem, o)
 			return elem + "[]", err
 		}
 	case schema.Text:
@@ -208,10 +217,30 @@ func pgNative(t schema.Type, o Options) (string, error) {
 		return native, nil
 	}
 	if t.Kind == schema.Unknown {
-		return "", fmt.Errorf("the type is not known: messages without a schema do not tell it, so have the schema-change topic read (source.schema_changes), or create the table yourself")
+		return "", errUnknownType
 	}
 	return "", fmt.Errorf("no PostgreSQL type is known that holds %s without loss; create the table yourself", t.Native)
 }
+
+var errUnknownType = errors.New("the type is not known: messages without a schema do not tell it, so have the schema-change topic read (source.schema_changes), or create the table yourself")
+
+// extension returns the type of an extension of the target that holds every value of t; empty: there is none.
+func (p Postgres) extension(t schema.Type) string {
+	switch {
+	case t.Kind == schema.Geometry && t.Native == "geography":
+		return p.Geography
+	case t.Kind == schema.Geometry:
+		return p.Geometry
+	case t.Kind == schema.Vector && t.Length > 0 && t.Length <= pgMaxVector && p.Vector != "":
+		return fmt.Sprintf("%s(%d)", p.Vector, t.Length)
+	case t.Kind == schema.Vector && t.Length <= pgMaxVector, t.Kind == schema.Array && t.Native == "vector":
+		return p.Vector
+	}
+	return ""
+}
+
+// pgMaxVector is the most numbers that pgvector's vector holds.
+const pgMaxVector = 16_000
 
 // pgPlain are the types without modifiers.
 var pgPlain = map[schema.Kind]string{

@@ -149,7 +149,7 @@ func TestReplayOverSchemaChanges(t *testing.T) {
 		t.Fatalf("%d checkpoints", len(saved))
 	}
 	for i := 0; i < len(saved); i += max(1, len(saved)/8) {
-		code, stderr := c.runArgs(t.Context(), t, c.config, "--from", *saved[i][0])
+		code, stderr := c.runArgs(t.Context(), t, c.config, "--from", *saved[i][0], "--replay")
 		if code != 0 {
 			t.Fatalf("from checkpoint %s: exit code %d:\n%s", *saved[i][0], code, stderr)
 		}

@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"replicator/checkpoint"
+	"replicator/debezium"
 	"replicator/debezium/registry"
 	"replicator/schema"
 	"replicator/sqlgen"
@@ -38,6 +39,9 @@ type sourceConfig struct {
 	Format        string
 	Binary        string
 	TimePrecision string
+	Unavailable   string // the connector's unavailable.value.placeholder
+	FieldPrefix   string // of flattened rows' metadata
+	HeaderPrefix  string
 	Registry      registry.Config // its URL is empty if there is none
 }
 
@@ -59,7 +63,7 @@ type checkpointConfig struct {
 	MinInterval time.Duration
 	Rows        int
 	Bytes       int64
-	Store       string // target, or file:DIR
+	Store       string // target, file:DIR or a URL, which holds a password
 	Retain      int
 }
 
@@ -69,22 +73,25 @@ type schemaConfig struct {
 	Types  sqlgen.Options
 }
 
-type httpConfig struct{ Listen string }
+type httpConfig struct {
+	Listen string // empty: off
+	Token  string // a secret
+}
 
 type logConfig struct {
 	Level  string
 	Format string
 }
 
-// documentedListen is http.listen's default. It is accepted, so that a file that names it keeps running when the page
-// is served.
-const documentedListen = "127.0.0.1:8088"
+// defaultListen is http.listen's default.
+const defaultListen = "127.0.0.1:8088"
 
 // defaults returns the configuration of a file that sets only what it must.
 func defaults() config {
 	return config{
 		Source: sourceConfig{
 			Deduplicate: true, Start: "earliest", Format: "auto", Binary: "base64", TimePrecision: "auto",
+			Unavailable: debezium.DefaultUnavailable, FieldPrefix: debezium.DefaultMetaPrefix, HeaderPrefix: debezium.DefaultMetaPrefix,
 			Registry: registry.Config{IDs: registry.AutoIDs},
 		},
 		Target:   targetConfig{Table: "{table}"},
@@ -95,7 +102,7 @@ func defaults() config {
 			Store: "target", Retain: 100,
 		},
 		Schema: schemaConfig{Create: true, Evolve: schema.Evolve, Types: sqlgen.Options{Boolean: "tinyint1", Time: "interval", JSON: "jsonb", Enum: "text", Nul: "stop"}},
-		HTTP:   httpConfig{Listen: documentedListen},
+		HTTP:   httpConfig{Listen: defaultListen},
 		Log:    logConfig{Level: "info", Format: "text"},
 	}
 }

@@ -83,8 +83,12 @@ func barText(p checkpoint.Progress, since time.Duration) string {
 	if s := since.Seconds(); s > 0 {
 		rate = float64(p.Events) / s
 	}
-	return fmt.Sprintf("[%s%s] %3.0f%%  %d events, %.0f/s, checkpoint %d, %d to go",
-		strings.Repeat("=", full), strings.Repeat(" ", barWidth-full), 100*done, p.Events, rate, p.Checkpoint, p.ToGo)
+	repeated := ""
+	if p.Repeated > 0 {
+		repeated = fmt.Sprintf(", %d repeated", p.Repeated)
+	}
+	return fmt.Sprintf("[%s%s] %3.0f%%  %d events, %.0f/s%s, checkpoint %d, %d to go",
+		strings.Repeat("=", full), strings.Repeat(" ", barWidth-full), 100*done, p.Events, rate, repeated, p.Checkpoint, p.ToGo)
 }
 
 // isTerminal says whether w is one that lines can be drawn over on.

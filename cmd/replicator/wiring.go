@@ -66,7 +66,10 @@ func openSource(c *config, log *slog.Logger) (*kafka.Source, error) {
 
 // openDecoder describes how records are read. It connects to nothing.
 func openDecoder(c *config, log *slog.Logger) (*debezium.Decoder, error) {
-	d := debezium.DecoderConfig{Format: formats[c.Source.Format]}
+	d := debezium.DecoderConfig{
+		Format: formats[c.Source.Format], Unavailable: c.Source.Unavailable,
+		FieldPrefix: c.Source.FieldPrefix, HeaderPrefix: c.Source.HeaderPrefix,
+	}
 	if log != nil {
 		d.Chose = func(topic string, f debezium.Format) {
 			log.Info("found a topic's format", "pipeline", c.Pipeline, "topic", topic, "format", f.String())
@@ -99,11 +102,24 @@ func openStore(ctx context.Context, c *config) (checkpoint.Store, error) {
 		}
 		return s, nil
 	}
-	s, err := pgstore.Open(ctx, c.Target.URL)
+	s, err := pgstore.Open(ctx, storeURL(c))
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// storeURL is the database that the checkpoints are in, unless they are in a directory.
+func storeURL(c *config) string {
+	if c.Checkpoint.Store == "target" {
+		return c.Target.URL
+	}
+	return c.Checkpoint.Store
+}
+
+// ownStore says whether the checkpoints are in a database of their own.
+func ownStore(c *config) bool {
+	return c.Checkpoint.Store != "target" && !strings.HasPrefix(c.Checkpoint.Store, "file:")
 }
 
 // ends is what a pipeline reads from and writes to.
@@ -158,8 +174,13 @@ func (e *ends) connect(ctx context.Context, c *config, log *slog.Logger) (err er
 	if err := postgres.Up(ctx, c.Target.URL); err != nil {
 		return err
 	}
+	if ownStore(c) {
+		if err := postgres.Up(ctx, storeURL(c)); err != nil {
+			return fmt.Errorf("checkpoint.store %s: %w", redact(c.Checkpoint.Store), err)
+		}
+	}
 	if e.store, err = openStore(ctx, c); err != nil {
-		return fmt.Errorf("open the checkpoint store %s: %w", redact(c.Checkpoint.Store), err)
+		return fmt.Errorf("open checkpoint.store %s: %w", redact(c.Checkpoint.Store), err)
 	}
 	return nil
 }
@@ -182,7 +203,7 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 	options.Binary = c.Source.Binary
 	options.TimePrecision = c.Source.TimePrecision
 	options.Units = &sqlgen.TimeUnits{}
-	options.Changed = altered.count
+	options.Changed, options.Cut, options.Unknown = altered.counter(nulAltered), altered.counter(nanosCut), altered.unknown
 	out := checkpoint.Config{
 		Pipeline: c.Pipeline, Delivery: c.Delivery,
 		Interval: c.Checkpoint.Interval, MinInterval: c.Checkpoint.MinInterval,
@@ -196,6 +217,9 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 		},
 		Deduplicate: c.Source.Deduplicate,
 		Log:         log,
+	}
+	if statements, ok := e.store.(checkpoint.StatementLog); ok {
+		out.WriteAhead = statements
 	}
 	for _, r := range c.Tables {
 		out.Tables.Rules = append(out.Tables.Rules, checkpoint.Rule{Match: r.Match, Skip: r.Skip, Target: r.Target, Evolve: r.Evolve, Rows: r.Rows})

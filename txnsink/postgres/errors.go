@@ -33,7 +33,7 @@ const (
 	codeDependent          = "2BP01" // dependent_objects_still_exist: a view, say, uses the column
 	classData              = "22"
 	classConstraint        = "23"
-	adviceOnePhase         = "or set delivery to at-least-once, which needs no prepared transactions"
+	adviceOnePhase         = "or set delivery to one-phase, which is exactly once without prepared transactions"
 	adviceTwoPhase         = "set max_prepared_transactions to at least twice the number of workers plus 2 in postgresql.conf and restart the server, "
 	disabledTwoPhase       = "prepared transactions are disabled on the target (max_prepared_transactions is 0): " + adviceTwoPhase + adviceOnePhase
 	exhaustedTwoPhaseText  = "the target has no free slot for a prepared transaction: look into pg_prepared_xacts for forgotten ones, or " + adviceTwoPhase

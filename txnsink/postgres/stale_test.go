@@ -15,7 +15,7 @@ func TestStatementsOutliveChangesOfTheTable(t *testing.T) {
 			t.Parallel()
 			url := newDatabase(t)
 			s := fenced(t, url, createPay)
-			if err := begun(t, s, 1, [2]int64{1, 10}).Commit(t.Context()); err != nil {
+			if err := begun(t, s, 1, [2]int64{1, 10}).Commit(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}
 			if change != "" {
@@ -27,7 +27,7 @@ func TestStatementsOutliveChangesOfTheTable(t *testing.T) {
 			if err := txn.Apply(t.Context(), payments(t, s, [2]int64{1, 11})); err != nil {
 				t.Fatal(err)
 			}
-			if err := txn.Commit(t.Context()); err != nil {
+			if err := txn.Commit(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}
 			wantRows(t, url, "1|11", "2|20")

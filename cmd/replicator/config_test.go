@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"replicator/checkpoint"
+	"replicator/schema"
 	"replicator/sqlgen"
 )
 
@@ -190,7 +191,7 @@ log: {level: debug, format: json}
 	}
 	want.Delivery = checkpoint.AtLeastOnce
 	want.Checkpoint = checkpointConfig{Interval: 250 * time.Millisecond, Rows: 7, Bytes: 64 << 20, Store: "file:/var/lib/r", Retain: 3}
-	want.Schema = schemaConfig{Types: sqlgen.Options{Boolean: "boolean", Time: "time", JSON: "json", Enum: "text", Nul: "strip"}}
+	want.Schema = schemaConfig{Evolve: schema.Evolve, Types: sqlgen.Options{Boolean: "boolean", Time: "time", JSON: "json", Enum: "text", Nul: "strip"}}
 	want.HTTP = httpConfig{Token: "sesame"}
 	want.Log = logConfig{Level: "debug", Format: "json"}
 	if !reflect.DeepEqual(got, want) {

@@ -15,10 +15,11 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: $(TOOLS)/golangci-lint-$(LINT) ## download modules, build the linter, look for PostgreSQL
+setup: $(TOOLS)/golangci-lint-$(LINT) ## download modules, build the linter, look for servers to test on
 	go mod download
 	@ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null || command -v initdb \
 		|| echo "no PostgreSQL server here: tests and demo will download one; better install Debian's package postgresql"
+	@echo "tests also run MySQL 9, MySQL 8.0 and MariaDB: e2e/lab/lab install-servers (root on Debian) installs them outside of the system's services"
 
 .PHONY: build
 build: ## build bin/replicator
@@ -26,8 +27,8 @@ build: ## build bin/replicator
 	@go build -trimpath -ldflags '-X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/replicator ./cmd/replicator
 
 .PHONY: test
-test: ## unit, protocol, conformance and PostgreSQL tests with the race detector; starts what it needs
-	@echo "testing every package with -race; tests start private PostgreSQL servers and Kafka brokers on free ports"
+test: ## unit, protocol, conformance and database tests with the race detector; starts what it needs
+	@echo "testing every package with -race; tests start private PostgreSQL, MySQL and MariaDB servers and Kafka brokers on free ports"
 	go vet ./...
 	go test -race -timeout 20m ./...
 

@@ -62,10 +62,10 @@ func TestMain(m *testing.M) {
 type database struct {
 	verify.Side
 	name string
-	run  func(t *testing.T, statements ...string)
+	run  func(t testing.TB, statements ...string)
 }
 
-func newPostgres(t *testing.T) database {
+func newPostgres(t testing.TB) database {
 	t.Helper()
 	name := fmt.Sprintf("t%d", databases.Add(1))
 	if err := pgServer.CreateDatabase(t.Context(), name); err != nil {
@@ -88,7 +88,7 @@ func newPostgres(t *testing.T) database {
 		}
 	})
 	var mu sync.Mutex
-	return database{db, name, func(t *testing.T, statements ...string) {
+	return database{db, name, func(t testing.TB, statements ...string) {
 		t.Helper()
 		mu.Lock()
 		defer mu.Unlock()
@@ -100,7 +100,7 @@ func newPostgres(t *testing.T) database {
 	}}
 }
 
-func newMySQL(t *testing.T, kind mysqlserver.Kind) database {
+func newMySQL(t testing.TB, kind mysqlserver.Kind) database {
 	t.Helper()
 	server, err := mysqlServers[kind]()
 	if err != nil {
@@ -132,7 +132,7 @@ func newMySQL(t *testing.T, kind mysqlserver.Kind) database {
 			t.Error(err)
 		}
 	})
-	return database{db, name, func(t *testing.T, statements ...string) {
+	return database{db, name, func(t testing.TB, statements ...string) {
 		t.Helper()
 		for _, s := range statements {
 			if _, err := writer.ExecContext(t.Context(), s); err != nil {
@@ -143,7 +143,7 @@ func newMySQL(t *testing.T, kind mysqlserver.Kind) database {
 }
 
 // pair reads both catalogs.
-func pair(t *testing.T, source, target database, table string, rules sqlgen.Rules) verify.Pair {
+func pair(t testing.TB, source, target database, table string, rules sqlgen.Rules) verify.Pair {
 	t.Helper()
 	name := schema.Name{Schema: source.name, Table: table}
 	if _, ok := source.Side.(*postgres.DB); ok {
@@ -173,7 +173,7 @@ func (c counted) Query(ctx context.Context, sql string) ([][]*string, error) {
 	return c.Side.Query(ctx, sql)
 }
 
-func compare(t *testing.T, c verify.Config) []verify.TableReport {
+func compare(t testing.TB, c verify.Config) []verify.TableReport {
 	t.Helper()
 	c.Names = sqlgen.Postgres{}
 	if c.Lag == 0 {

@@ -36,21 +36,19 @@ func (p Postgres) pgIndexes(source schema.Table, target schema.Table) []schema.I
 	return out
 }
 
-// createIndex returns the statement that makes an index, or false for one that PostgreSQL cannot have. A unique one is a
-// constraint that is checked when a transaction ends: a checkpoint carries the last state of each row, not the steps
-// that kept the values apart, and sessions that apply (see session_replication_role) leave the check out.
+// createIndex returns the statement that makes an index, or false for one that PostgreSQL cannot have. A unique one is checked
+// at once, as the source's is: rows that trade values get along with it (see [Exchange]), while a deferred check is left
+// out altogether in sessions that fire no triggers.
 func (p Postgres) createIndex(table schema.Name, x schema.Index) (DDL, bool) {
 	switch {
 	case x.Special != "" || len(x.Columns) == 0:
 		return DDL{}, false
-	case x.Unique:
-		return DDL{CreateIndex, "ALTER TABLE " + p.table(table) + " ADD " + p.unique(x)}, true
 	}
-	return DDL{CreateIndex, "CREATE INDEX IF NOT EXISTS " + p.Quote(x.Name) + " ON " + p.table(table) + " (" + p.list(x.Columns) + ")"}, true
-}
-
-func (p Postgres) unique(x schema.Index) string {
-	return "CONSTRAINT " + p.Quote(x.Name) + " UNIQUE (" + p.list(x.Columns) + ") DEFERRABLE INITIALLY DEFERRED"
+	create := "CREATE INDEX"
+	if x.Unique {
+		create = "CREATE UNIQUE INDEX"
+	}
+	return DDL{CreateIndex, create + " IF NOT EXISTS " + p.Quote(x.Name) + " ON " + p.table(table) + " (" + p.list(x.Columns) + ")"}, true
 }
 
 func indexNamed(list []schema.Index, name string) (schema.Index, bool) {

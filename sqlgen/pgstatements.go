@@ -19,17 +19,24 @@ func (p Postgres) Statements(t *Target, c Changes) []Statement {
 		return w.out
 	}
 	w.deletes(c.Deletes)
-	w.exchange = &Exchange{Statements: func() []Statement {
-		other := pgWriter{Postgres: p, t: t, name: w.name}
-		other.trade(c)
-		return other.out
-	}}
+	if t.Trades() {
+		w.exchange = w.exchanging(c)
+	}
 	w.moves(c.Moves)
 	w.updates(c.Updates, true)
 	w.updates(c.Marks, false)
 	w.creates(c.Upserts[:c.Created])
 	w.changes(c.Upserts[c.Created:])
 	return w.out
+}
+
+// exchanging is the exchange of all of c but for its deletes.
+func (w *pgWriter) exchanging(c Changes) *Exchange {
+	return &Exchange{Statements: func() []Statement {
+		other := pgWriter{Postgres: w.Postgres, t: w.t, name: w.name}
+		other.trade(c)
+		return other.out
+	}}
 }
 
 // pgWriter collects the statements of one table.
@@ -58,7 +65,7 @@ func (w *pgWriter) add(s *pgStatement, n int) {
 	if s.instead != nil {
 		s.instead.exchange = w.exchange
 	}
-	chunk(n, func(i int) int { return len(s.row(i).Data) }, func(i, j int) { w.out = append(w.out, s.slice(i, j)) })
+	chunk(n, pgMaxRows, pgMaxBytes, func(i int) int { return len(s.row(i).Data) }, func(i, j int) { w.out = append(w.out, s.slice(i, j)) })
 }
 
 // group is rows that have values for the same columns.
@@ -261,18 +268,7 @@ func (w *pgWriter) upsert(rows []Row, g group) *pgStatement {
 
 // uniqueKey says whether the table has a unique index on just the key's columns, which ON CONFLICT needs.
 func (w *pgWriter) uniqueKey() bool {
-	same := func(index []string) bool {
-		if len(index) != len(w.t.Key) {
-			return false
-		}
-		for _, c := range w.t.Key {
-			if !slices.Contains(index, w.t.Columns[c].Name) {
-				return false
-			}
-		}
-		return true
-	}
-	return same(w.t.Table.PrimaryKey) || slices.ContainsFunc(w.t.Table.Unique, same)
+	return w.t.isKey(w.t.Table.PrimaryKey) || slices.ContainsFunc(w.t.Table.Unique, w.t.isKey)
 }
 
 // upsertWithoutIndex updates the rows that are there, and inserts the others: the key is one by configuration only.

@@ -61,10 +61,7 @@ func (p Postgres) createTable(t schema.Table) []DDL {
 	}
 	var after []DDL
 	for _, x := range t.Indexes {
-		switch s, ok := p.createIndex(t.Name, x); {
-		case ok && x.Unique:
-			parts = append(parts, p.unique(x))
-		case ok:
+		if s, ok := p.createIndex(t.Name, x); ok {
 			after = append(after, s)
 		}
 	}

@@ -14,7 +14,7 @@ type Statement struct {
 	Table schema.Name
 	Kind  StatementKind
 	SQL   string
-	Args  []any // what the dialect's driver takes; for PostgreSQL each is an [Array]
+	Args  []any // what the dialect's driver takes; for PostgreSQL each is an [Array], for MySQL there are none
 	Rows  int   // how many rows it carries; 0 for Truncate
 	Want  int64 // rows that it must affect, or the target does not hold what the source says; -1: any number
 
@@ -82,6 +82,7 @@ const (
 	Unstorable       Class = "unstorable_value"   // the target has no such value (NUL in text, NaN in an integer)
 	NotNullViolation Class = "not_null_violation"
 	UniqueViolation  Class = "unique_violation"
+	KeyCollision     Class = "key_collision" // another row's key is the same to the column's collation
 	ForeignKey       Class = "foreign_key_violation"
 	CheckViolation   Class = "check_violation"
 	MissingColumn    Class = "missing_column"   // the target's table lacks it

@@ -57,7 +57,7 @@ type checkpointConfig struct {
 	MinInterval time.Duration
 	Rows        int
 	Bytes       int64
-	Store       string // target, or file:DIR
+	Store       string // target, file:DIR or a URL, which holds a password
 	Retain      int
 }
 
@@ -66,16 +66,18 @@ type schemaConfig struct {
 	Types  sqlgen.Options
 }
 
-type httpConfig struct{ Listen string }
+type httpConfig struct {
+	Listen string // empty: off
+	Token  string // a secret
+}
 
 type logConfig struct {
 	Level  string
 	Format string
 }
 
-// documentedListen is http.listen's default. It is accepted, so that a file that names it keeps running when the page
-// is served.
-const documentedListen = "127.0.0.1:8088"
+// defaultListen is http.listen's default.
+const defaultListen = "127.0.0.1:8088"
 
 // defaults returns the configuration of a file that sets only what it must.
 func defaults() config {
@@ -92,7 +94,7 @@ func defaults() config {
 			Store: "target", Retain: 100,
 		},
 		Schema: schemaConfig{Create: true, Types: sqlgen.Options{Boolean: "tinyint1", Time: "interval", JSON: "jsonb", Enum: "text", Nul: "stop"}},
-		HTTP:   httpConfig{Listen: documentedListen},
+		HTTP:   httpConfig{Listen: defaultListen},
 		Log:    logConfig{Level: "info", Format: "text"},
 	}
 }

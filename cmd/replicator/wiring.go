@@ -99,11 +99,24 @@ func openStore(ctx context.Context, c *config) (checkpoint.Store, error) {
 		}
 		return s, nil
 	}
-	s, err := pgstore.Open(ctx, c.Target.URL)
+	s, err := pgstore.Open(ctx, storeURL(c))
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// storeURL is the database that the checkpoints are in, unless they are in a directory.
+func storeURL(c *config) string {
+	if c.Checkpoint.Store == "target" {
+		return c.Target.URL
+	}
+	return c.Checkpoint.Store
+}
+
+// ownStore says whether the checkpoints are in a database of their own.
+func ownStore(c *config) bool {
+	return c.Checkpoint.Store != "target" && !strings.HasPrefix(c.Checkpoint.Store, "file:")
 }
 
 // ends is what a pipeline reads from and writes to.
@@ -158,8 +171,13 @@ func (e *ends) connect(ctx context.Context, c *config, log *slog.Logger) (err er
 	if err := postgres.Up(ctx, c.Target.URL); err != nil {
 		return err
 	}
+	if ownStore(c) {
+		if err := postgres.Up(ctx, storeURL(c)); err != nil {
+			return fmt.Errorf("checkpoint.store %s: %w", redact(c.Checkpoint.Store), err)
+		}
+	}
 	if e.store, err = openStore(ctx, c); err != nil {
-		return fmt.Errorf("open the checkpoint store %s: %w", redact(c.Checkpoint.Store), err)
+		return fmt.Errorf("open checkpoint.store %s: %w", redact(c.Checkpoint.Store), err)
 	}
 	return nil
 }
@@ -196,6 +214,9 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 		},
 		Deduplicate: c.Source.Deduplicate,
 		Log:         log,
+	}
+	if statements, ok := e.store.(checkpoint.StatementLog); ok {
+		out.WriteAhead = statements
 	}
 	for _, r := range c.Tables {
 		out.Tables.Rules = append(out.Tables.Rules, checkpoint.Rule{Match: r.Match, Skip: r.Skip, Target: r.Target, Rows: r.Rows})

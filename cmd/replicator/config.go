@@ -23,6 +23,7 @@ type config struct {
 	Delivery   checkpoint.Delivery
 	Checkpoint checkpointConfig
 	Schema     schemaConfig
+	Verify     verifyConfig
 	HTTP       httpConfig
 	Log        logConfig
 }
@@ -64,6 +65,10 @@ type checkpointConfig struct {
 type schemaConfig struct {
 	Create bool
 	Types  sqlgen.Options
+}
+
+type verifyConfig struct {
+	Source string // a URL, which holds a password; empty: there is none
 }
 
 type httpConfig struct {

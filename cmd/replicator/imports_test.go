@@ -44,9 +44,11 @@ var allowedImports = map[string][]string{
 	"migrations":                {},
 
 	// The databases at both ends, compared without the events between them.
-	"verify":          {"sqlgen", "schema", "golang.org/x/sync/errgroup"},
-	"verify/mysql":    {"verify", "debezium", "schema", "github.com/go-sql-driver/mysql"},
-	"verify/postgres": {"verify", "sqlgen", "schema", "github.com/jackc/pgx/v5"},
+	"verify":           {"sqlgen", "schema", "golang.org/x/sync/errgroup"},
+	"verify/mysql":     {"verify", "debezium", "schema", "github.com/go-sql-driver/mysql"},
+	"verify/postgres":  {"verify", "sqlgen", "schema", "github.com/jackc/pgx/v5"},
+	"cutover":          {"sqlgen", "schema"},
+	"cutover/postgres": {"schema", "github.com/jackc/pgx/v5"},
 
 	"testdata/debezium": {},
 
@@ -54,7 +56,7 @@ var allowedImports = map[string][]string{
 	"cmd/replicator": {
 		"schema", "debezium", "debezium/kafka", "debezium/registry", "sqlgen", "txnsink", "txnsink/postgres",
 		"checkpoint", "checkpoint/file", "checkpoint/postgres", "cmd/replicator/demo", "cmd/replicator/ops", "txnsink/postgres/preflight",
-		"verify", "verify/mysql", "verify/postgres",
+		"verify", "verify/mysql", "verify/postgres", "cutover", "cutover/postgres",
 		"github.com/spf13/cobra", "go.yaml.in/yaml/v3",
 	},
 	"cmd/replicator/ops": {"checkpoint"}, // and net/http

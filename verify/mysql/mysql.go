@@ -23,8 +23,9 @@ const (
 	connectTimeout = 10 * time.Second
 )
 
-// settings decide how values are written, and that nothing is changed. A server's sql_mode may forbid zero dates in comparisons.
-const settings = "SET SESSION time_zone = '+00:00', sql_mode = '', transaction_read_only = 1, sql_select_limit = DEFAULT, group_concat_max_len = 1048576"
+// settings decide how values are written, and that nothing is changed. A server's sql_mode may forbid zero dates in comparisons; what
+// the catalog says of AUTO_INCREMENT may be a day old.
+const settings = "SET SESSION time_zone = '+00:00', sql_mode = '', transaction_read_only = 1, sql_select_limit = DEFAULT /*!80000 , information_schema_stats_expiry = 0 */"
 
 // olderSettings are for MariaDB before 11.1, which knows the variable by its old name.
 const olderSettings = "SET SESSION time_zone = '+00:00', sql_mode = '', tx_read_only = 1, sql_select_limit = DEFAULT"

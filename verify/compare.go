@@ -15,7 +15,7 @@ import (
 // Config is a comparison. Bounds that are zero have defaults.
 type Config struct {
 	Source, Target Side
-	SameKind       bool // both are of one kind of database
+	Postgres       bool // both are PostgreSQL
 	Names          Names
 	Pairs          []Pair
 
@@ -102,9 +102,8 @@ func (r *run) table(ctx context.Context, i int) error {
 	if p.Target.Columns == nil {
 		return r.absent(ctx, p, report)
 	}
-	c, err := plan(*p, r.Names, r.Source, r.Target, r.SameKind)
-	if err != nil {
-		report.Problem = err.Error()
+	c := r.plan(p, report)
+	if c == nil {
 		return nil
 	}
 	for _, k := range c.key {
@@ -128,6 +127,16 @@ func (r *run) table(ctx context.Context, i int) error {
 		})
 	}
 	return g.Wait()
+}
+
+// plan returns nil for a table that cannot be compared, and the report says why.
+func (r *run) plan(p *Pair, report *TableReport) *comparison {
+	c, err := plan(*p, r.Names, r.Source, r.Target, r.Config.Postgres)
+	if err != nil {
+		report.Problem = err.Error()
+		return nil
+	}
+	return c
 }
 
 // absent reports a table that the target does not have, which is as it should be while the source's has no rows.
@@ -342,7 +351,6 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Source tables are listed by name in an error, so a name must say which one.
 var errNoTable = errors.New("there is no such table")
 
 // Find reads a table that must be there.

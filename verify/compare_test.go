@@ -225,12 +225,30 @@ func TestPostgresIsASourceToo(t *testing.T) {
 	target.run(t, "ALTER TABLE things ALTER j TYPE jsonb, ALTER c TYPE varchar(5), ALTER m TYPE text")
 	p := []verify.Pair{pair(t, source, target, "things", sqlgen.Rules{})}
 	divided := &atomic.Int64{}
-	if got := compare(t, verify.Config{Source: counted{source, divided}, Target: counted{target, divided}, SameKind: true, Pairs: p}); !got[0].Equal() || divided.Load() > 0 {
+	if got := compare(t, verify.Config{Source: counted{source, divided}, Target: counted{target, divided}, Postgres: true, Pairs: p}); !got[0].Equal() || divided.Load() > 0 {
 		t.Errorf("got %+v and %d divided ranges, want none", got, divided.Load())
 	}
 	target.run(t, "UPDATE things SET tags[2] = 'b' WHERE n = 7 / 7.0")
-	got := compare(t, verify.Config{Source: source, Target: target, SameKind: true, Pairs: p})
+	got := compare(t, verify.Config{Source: source, Target: target, Postgres: true, Pairs: p})
 	want := []verify.Difference{{Kind: verify.Changed, Key: []string{"8f14e45f-ceea-167a-5a36-dedd4bea2543"}, Columns: []string{"tags"}, Count: 1}}
+	if !reflect.DeepEqual(got[0].Differences, want) {
+		t.Errorf("got %+v\nwant %+v", got[0].Differences, want)
+	}
+}
+
+// TestMySQLAndMariaDBAreCompared: a target may be another server of the source's kind.
+func TestMySQLAndMariaDBAreCompared(t *testing.T) {
+	t.Parallel()
+	source, target := newMySQL(t, mysqlserver.MySQL8), newMySQL(t, mysqlserver.MariaDB)
+	const columns = "id int PRIMARY KEY, f float, x double, b bit(9), d date, at datetime(6), u time(3), s varchar(20), k char(5), r varbinary(9), e enum('a','b'), n decimal(9,3)"
+	const row = "(1, 1.1, 1e-16, b'101', '2020-01-01', '2020-01-01 00:00:00.5', '-00:00:00.5', 'ä ', 'b', 0x00ff, 'b', 1.5)"
+	for _, side := range []database{source, target} {
+		side.run(t, "CREATE TABLE m ("+columns+")", "INSERT INTO m VALUES "+row, "INSERT INTO m (id) VALUES (2)")
+	}
+	source.run(t, "INSERT INTO m (id, f, d) VALUES (3, 16777216, '0000-00-00')")
+	target.run(t, "INSERT INTO m (id, f) VALUES (3, 16777215)")
+	got := compare(t, verify.Config{Source: source, Target: target, Pairs: []verify.Pair{pair(t, source, target, "m", sqlgen.Rules{})}})
+	want := []verify.Difference{{Kind: verify.Changed, Key: []string{"3"}, Columns: []string{"f"}, Count: 1}}
 	if !reflect.DeepEqual(got[0].Differences, want) {
 		t.Errorf("got %+v\nwant %+v", got[0].Differences, want)
 	}
@@ -253,7 +271,7 @@ func BenchmarkCompareMillion(b *testing.B) {
 			target.run(b, "UPDATE accounts SET name = 'name 1234x' WHERE id = 12345", "DELETE FROM accounts WHERE id = 234567", "INSERT INTO accounts VALUES (2000000, 'extra', 0, now())")
 			p := []verify.Pair{pair(b, source, target, "accounts", sqlgen.Rules{})}
 			for b.Loop() {
-				if got := compare(b, verify.Config{Source: source, Target: target, SameKind: kind == "", Pairs: p}); len(got[0].Differences) != 3 {
+				if got := compare(b, verify.Config{Source: source, Target: target, Postgres: kind == "", Pairs: p}); len(got[0].Differences) != 3 {
 					b.Fatalf("got %+v, want three differences", got)
 				}
 			}

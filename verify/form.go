@@ -66,19 +66,19 @@ var forms = map[family]Form{
 	durationFamily: Micros, textFamily: Text, bytesFamily: Hex, jsonFamily: Document, shapeFamily: Shape, vectorFamily: Floats,
 }
 
-// formOf chooses the form of a column that is of type s at the source and t at the target. same says that both are of one kind
-// of database, which writes one type in one way.
-func formOf(s, t schema.Type, same bool) Form {
+// formOf chooses the form of a column that is of type s at the source and t at the target. postgres says that both are PostgreSQL, which
+// writes the values of one type in one way, also those that no other database has.
+func formOf(s, t schema.Type, postgres bool) Form {
 	a, b := families[s.Kind], families[t.Kind]
 	switch {
 	case s.Kind == schema.JSON && t.Kind == schema.JSON:
 		return Verbatim
 	case a == jsonFamily && b == jsonFamily:
 		return Document
-	case s.Kind == schema.Char && a == b && same, t.Kind == schema.Char && a == b:
+	case s.Kind == schema.Char && a == b && postgres, t.Kind == schema.Char && a == b:
 		return Blank
-	case same && s.Kind == t.Kind && s.Length == t.Length && s.Scale == t.Scale && a != shapeFamily && a != bytesFamily && a != textFamily:
-		return Native
+	case postgres && s.Kind == t.Kind && (a == dateFamily || a == instantFamily || a == durationFamily):
+		return Native // infinity, and intervals of months
 	case a == boolFamily || b == boolFamily:
 		return Truth
 	case a == decimalFamily && b == decimalFamily && (s.Scale != t.Scale || s.Length == 0 || t.Length == 0):

@@ -28,13 +28,22 @@ var (
 	pgServer     *pgserver.Server
 	mysqlServers = map[mysqlserver.Kind]func() (*mysqlserver.Server, error){}
 	databases    atomic.Int64
+
+	startedMu sync.Mutex
+	started   []*mysqlserver.Server
 )
 
 func TestMain(m *testing.M) {
 	flag.Parse()
 	for _, kind := range mysqlserver.Kinds() {
 		mysqlServers[kind] = sync.OnceValues(func() (*mysqlserver.Server, error) {
-			return mysqlserver.Start(context.Background(), mysqlserver.Config{Kind: kind, Settings: map[string]string{"sql-mode": "", "max-allowed-packet": "64M"}})
+			s, err := mysqlserver.Start(context.Background(), mysqlserver.Config{Kind: kind, Settings: map[string]string{"sql-mode": "", "max-allowed-packet": "64M"}})
+			if err == nil {
+				startedMu.Lock()
+				defer startedMu.Unlock()
+				started = append(started, s)
+			}
+			return s, err
 		})
 	}
 	code := 1
@@ -47,12 +56,10 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
-	for _, start := range mysqlServers {
-		if s, err := start(); err == nil {
-			if err := s.Stop(); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				code = 1
-			}
+	for _, s := range started {
+		if err := s.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
 		}
 	}
 	os.Exit(code)

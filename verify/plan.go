@@ -35,8 +35,8 @@ type pairColumn struct {
 }
 
 // plan pairs the columns as the pipeline does: by the rules, and where the target has no column of just this name, by one that
-// differs in case only. Columns that the target computes are left out. same says that both are of one kind of database.
-func plan(p Pair, names Names, source, target Side, same bool) (*comparison, error) {
+// differs in case only. Columns that the target computes are left out. postgres says that both are PostgreSQL.
+func plan(p Pair, names Names, source, target Side, postgres bool) (*comparison, error) {
 	c := &comparison{
 		name:   p.Source.Name.String(),
 		extra:  p.Rules.Delete == sqlgen.DeleteIgnore || p.Rules.Truncate == sqlgen.TruncateIgnore,
@@ -55,7 +55,7 @@ func plan(p Pair, names Names, source, target Side, same bool) (*comparison, err
 		if t.Generated {
 			continue
 		}
-		form := formOf(s.Type, t.Type, same)
+		form := formOf(s.Type, t.Type, postgres)
 		c.columns = append(c.columns, pairColumn{s.Name, form})
 		c.source.add(s, form)
 		c.target.add(*t, form)

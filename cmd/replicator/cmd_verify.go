@@ -113,7 +113,7 @@ func (a *app) verify(ctx context.Context, c *config, f *verifyFlags) (err error)
 // compare compares, with a bar on a terminal.
 func (a *app) compare(ctx context.Context, s *sides, pairs []verify.Pair, f *verifyFlags) (verification, error) {
 	vc := verify.Config{
-		Source: s.source, Target: s.target, SameKind: s.same, Names: s.names, Pairs: pairs,
+		Source: s.source, Target: s.target, Postgres: s.postgres, Names: s.names, Pairs: pairs,
 		Chunk: f.chunk, Parallel: f.parallel, Rate: f.rate, Limit: f.limit, Lag: f.lag,
 	}
 	if isTerminal(a.stderr) {

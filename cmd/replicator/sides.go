@@ -19,7 +19,7 @@ import (
 type sides struct {
 	source, target verify.Side
 	database       string // the source's, where its tables' names have schemas; empty: names are database.table
-	same           bool   // both are of one kind
+	postgres       bool   // both are PostgreSQL
 	names          sqlgen.Dialect
 	closers        []func() error
 }
@@ -29,7 +29,10 @@ func openSides(ctx context.Context, c *config, sessions int) (_ *sides, err erro
 	if c.Verify.Source == "" {
 		return nil, usage(errors.New("verify.source is not set: the source database, as in mysql://user:${MYSQL_PASSWORD}@host:3306/"))
 	}
-	s := &sides{same: isPostgres(c.Verify.Source) == isPostgres(c.Target.URL), names: sqlgen.Postgres{}}
+	s := &sides{postgres: isPostgres(c.Verify.Source) && isPostgres(c.Target.URL), names: sqlgen.Postgres{}}
+	if !isPostgres(c.Target.URL) {
+		s.names = sqlgen.MySQL{}
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())

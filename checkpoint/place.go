@@ -1,7 +1,8 @@
 package checkpoint
 
 import (
-	"replicator/debezium"
+	"log/slog"
+
 	"replicator/schema"
 	"replicator/sqlgen"
 )
@@ -16,18 +17,12 @@ type Place struct {
 // Place finds the rule and fills in the template for a table of the source whose events are in topic, as the pipeline does. schema is
 // empty where the source has none.
 func (c *TablesConfig) Place(d sqlgen.Dialect, topic, database, schema, table string) Place {
-	t := &tables{Config: Config{Tables: *c}, dialect: d}
+	t := &tables{Config: Config{Tables: *c, Log: slog.New(slog.DiscardHandler)}, dialect: d, entries: map[sourceTable]*entry{}}
 	name := sourceTable{database, schema, table}
-	var rule *Rule
-	for i := range c.Rules {
-		if c.Rules[i].matches(name) {
-			rule = &c.Rules[i]
-			break
-		}
-	}
-	p := Place{Target: t.targetName(name, rule, &debezium.Event{Partition: debezium.Partition{Topic: topic}})}
-	if rule != nil {
-		p.Skip, p.Rules = rule.Skip, rule.Rows
+	en := t.entry(name)
+	p := Place{Skip: en.skip, Target: t.nameFor(name, topic)}
+	if en.rule != nil {
+		p.Rules = en.rule.Rows
 	}
 	return p
 }

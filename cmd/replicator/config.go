@@ -10,7 +10,9 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"replicator/checkpoint"
+	"replicator/debezium"
 	"replicator/debezium/registry"
+	"replicator/schema"
 	"replicator/sqlgen"
 )
 
@@ -38,6 +40,9 @@ type sourceConfig struct {
 	Format        string
 	Binary        string
 	TimePrecision string
+	Unavailable   string // the connector's unavailable.value.placeholder
+	FieldPrefix   string // of flattened rows' metadata
+	HeaderPrefix  string
 	Registry      registry.Config // its URL is empty if there is none
 }
 
@@ -49,7 +54,8 @@ type targetConfig struct {
 type tableRule struct {
 	Match  *regexp.Regexp // anchored
 	Skip   bool
-	Target string // a template; empty: target.table
+	Target string        // a template; empty: target.table
+	Evolve schema.Policy // empty: schema.evolve
 	Rows   sqlgen.Rules
 }
 
@@ -64,6 +70,7 @@ type checkpointConfig struct {
 
 type schemaConfig struct {
 	Create bool
+	Evolve schema.Policy
 	Types  sqlgen.Options
 }
 
@@ -89,6 +96,7 @@ func defaults() config {
 	return config{
 		Source: sourceConfig{
 			Deduplicate: true, Start: "earliest", Format: "auto", Binary: "base64", TimePrecision: "auto",
+			Unavailable: debezium.DefaultUnavailable, FieldPrefix: debezium.DefaultMetaPrefix, HeaderPrefix: debezium.DefaultMetaPrefix,
 			Registry: registry.Config{IDs: registry.AutoIDs},
 		},
 		Target:   targetConfig{Table: "{table}"},
@@ -98,7 +106,7 @@ func defaults() config {
 			Rows: 100_000, Bytes: 256 << 20,
 			Store: "target", Retain: 100,
 		},
-		Schema: schemaConfig{Create: true, Types: sqlgen.Options{Boolean: "tinyint1", Time: "interval", JSON: "jsonb", Enum: "text", Nul: "stop"}},
+		Schema: schemaConfig{Create: true, Evolve: schema.Evolve, Types: sqlgen.Options{Boolean: "tinyint1", Time: "interval", JSON: "jsonb", Enum: "text", Nul: "stop"}},
 		HTTP:   httpConfig{Listen: defaultListen},
 		Log:    logConfig{Level: "info", Format: "text"},
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,6 +17,7 @@ import (
 
 	"replicator/checkpoint"
 	"replicator/debezium/registry"
+	"replicator/schema"
 	"replicator/sqlgen"
 )
 
@@ -40,7 +42,7 @@ func configKeys(c *config) []key {
 		}},
 		{name: "schema", value: section{
 			{name: "create", value: boolean(&c.Schema.Create)},
-			{name: "evolve", value: later("following a source's ALTER TABLE", "evolve")},
+			{name: "evolve", value: oneOf(&c.Schema.Evolve, policies)},
 			{name: "types", value: section{
 				{name: "boolean", value: oneOf(&c.Schema.Types.Boolean, []string{"tinyint1", "boolean"})},
 				{name: "time", value: oneOf(&c.Schema.Types.Time, []string{"interval", "time"})},
@@ -85,6 +87,11 @@ func sourceKeys(c *sourceConfig) section {
 		{name: "format", value: oneOf(&c.Format, []string{"auto", "json", "avro"}, "protobuf")},
 		{name: "binary", value: oneOf(&c.Binary, []string{"base64", "base64-url-safe", "hex"})},
 		{name: "time_precision", value: oneOf(&c.TimePrecision, []string{"auto", "adaptive", "connect"})},
+		{name: "unavailable_value", value: word(&c.Unavailable, unavailableValue)},
+		{name: "flattened", value: section{
+			{name: "field_prefix", value: word(&c.FieldPrefix, notEmpty)},
+			{name: "header_prefix", value: word(&c.HeaderPrefix, notEmpty)},
+		}},
 		{name: "tls", value: off{"Kafka over TLS", tlsKeys}},
 		{name: "sasl", value: off{"logging in to Kafka", []string{"mechanism", "username", "password"}}},
 		{name: "registry", value: section{
@@ -103,6 +110,9 @@ func targetKeys(c *targetConfig) section {
 		{name: "table", value: word(&c.Table, tableTemplate)},
 	}
 }
+
+// policies are the values of schema.evolve.
+var policies = []schema.Policy{schema.Stop, schema.Evolve, schema.Lenient, schema.Ignore}
 
 // rules is the list of rules for tables.
 type rules struct{ p *[]tableRule }
@@ -126,6 +136,7 @@ func ruleKeys(r *tableRule) section {
 		}},
 		{name: "delete", value: oneOf(&r.Rows.Delete, []sqlgen.DeleteRule{sqlgen.DeleteApply, sqlgen.DeleteIgnore, sqlgen.DeleteSoft})},
 		{name: "soft_delete_column", value: word(&r.Rows.Soft)},
+		{name: "evolve", value: oneOf(&r.Evolve, policies)},
 		{name: "truncate", value: oneOf(&r.Rows.Truncate, []sqlgen.TruncateRule{sqlgen.TruncateApply, sqlgen.TruncateIgnore, sqlgen.TruncateStop})},
 	}
 }
@@ -207,6 +218,25 @@ func hostPort(s string) error {
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return errors.New("must end in a port from 1 to 65535")
+	}
+	return nil
+}
+
+// unavailableValue checks the connector's unavailable.value.placeholder.
+func unavailableValue(s string) error {
+	digits, ok := strings.CutPrefix(s, "hex:")
+	if _, err := hex.DecodeString(digits); ok && err != nil {
+		return errors.New("must have an even number of hexadecimal digits after its hex: prefix")
+	}
+	if s == "" || ok && digits == "" {
+		return errors.New("must not be empty: an empty text would never be a value")
+	}
+	return nil
+}
+
+func notEmpty(s string) error {
+	if s == "" {
+		return errors.New("must not be empty: without a prefix metadata cannot be told from columns")
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func TestConfigErrorsNameLineKeyAndRemedy(t *testing.T) {
 		{"checkpoint: {store: 'postgres://u:sec%zzret@h/d'}", "c.yaml:7: checkpoint.store: cannot be read as a URL; characters such as @ / # % of a password must be percent-encoded, or come from ${NAME}, which encodes them"},
 		{"schema: {create: perhaps}", `c.yaml:7: schema.create: "perhaps" must be true or false`},
 		{"schema: {types: {nul: keep}}", `c.yaml:7: schema.types.nul: "keep" is none of its values; it must be stop, strip or replace`},
-		{"schema: {evolve: stop}", `c.yaml:7: schema.evolve: "stop" is not yet served by this version (following a source's ALTER TABLE); leave the key out, or set it to evolve`},
+		{"schema: {evolve: never}", `c.yaml:7: schema.evolve: "never" is none of its values; it must be stop, evolve, lenient or ignore`},
 		{"delivery: twice", `c.yaml:7: delivery: "twice" is none of its values; it must be two-phase, one-phase, write-ahead, at-least-once or at-most-once`},
 		{"workers: 2", `c.yaml:7: workers: "2" is not yet served by this version (more than one apply lane); leave the key out, or set it to 1`},
 		{"cluster: true", `c.yaml:7: cluster: "true" is not yet served by this version (sharing a pipeline among processes); leave the key out, or set it to false`},
@@ -221,13 +221,16 @@ func TestSetGoesOverTheFile(t *testing.T) {
 func TestSetErrorsNameTheFlag(t *testing.T) {
 	t.Parallel()
 	for flag, want := range map[string]string{
-		"checkpoint.rows":          "--set checkpoint.rows: must be KEY.PATH=VALUE, as in --set checkpoint.rows=1000",
-		"checkpoint.rwos=1":        "--set checkpoint.rwos: checkpoint.rwos: there is no such key; did you mean checkpoint.rows?",
-		"checkpoint.rows=x":        `--set checkpoint.rows: checkpoint.rows: "x" must be a whole number of at least 1`,
-		"pipeline.name=x":          "--set pipeline.name: pipeline holds no keys that could be set one by one; set it whole, as in --set tables='[{match: a, skip: true}]'",
-		"source.topics=[":          "--set source.topics: the value must be YAML, as in ['a', 'b']",
-		"source.topics=a":          "--set source.topics: source.topics: must be a list, as in [a, b], not a single value",
-		"target.url=mysql://u:p@h": "--set target.url: target.url: mysql:// is not yet served by this version; it must be a postgres:// URL",
+		"checkpoint.rows":                "--set checkpoint.rows: must be KEY.PATH=VALUE, as in --set checkpoint.rows=1000",
+		"checkpoint.rwos=1":              "--set checkpoint.rwos: checkpoint.rwos: there is no such key; did you mean checkpoint.rows?",
+		"checkpoint.rows=x":              `--set checkpoint.rows: checkpoint.rows: "x" must be a whole number of at least 1`,
+		"pipeline.name=x":                "--set pipeline.name: pipeline holds no keys that could be set one by one; set it whole, as in --set tables='[{match: a, skip: true}]'",
+		"source.topics=[":                "--set source.topics: the value must be YAML, as in ['a', 'b']",
+		"source.unavailable_value=hex:1": `--set source.unavailable_value: source.unavailable_value: "hex:1" must have an even number of hexadecimal digits after its hex: prefix`,
+		"source.unavailable_value=":      `--set source.unavailable_value: source.unavailable_value: "" must not be empty: an empty text would never be a value`,
+		"source.flattened.field_prefix=": `--set source.flattened.field_prefix: source.flattened.field_prefix: "" must not be empty: without a prefix metadata cannot be told from columns`,
+		"source.topics=a":                "--set source.topics: source.topics: must be a list, as in [a, b], not a single value",
+		"target.url=mysql://u:p@h":       "--set target.url: target.url: mysql:// is not yet served by this version; it must be a postgres:// URL",
 	} {
 		_, err := parseConfig("c.yaml", []byte(minimal), []string{flag}, env())
 		if err == nil || err.Error() != want {

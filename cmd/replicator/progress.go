@@ -88,7 +88,11 @@ func barText(p checkpoint.Progress, since time.Duration) string {
 	if s := since.Seconds(); s > 0 {
 		rate = float64(p.Events) / s
 	}
-	return fmt.Sprintf("%s  %d events, %.0f/s, checkpoint %d, %d to go", barOf(done), p.Events, rate, p.Checkpoint, p.ToGo)
+	repeated := ""
+	if p.Repeated > 0 {
+		repeated = fmt.Sprintf(", %d repeated", p.Repeated)
+	}
+	return fmt.Sprintf("%s  %d events, %.0f/s%s, checkpoint %d, %d to go", barOf(done), p.Events, rate, repeated, p.Checkpoint, p.ToGo)
 }
 
 // barOf is the bar itself; done is from 0 to 1.

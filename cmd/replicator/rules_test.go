@@ -182,8 +182,12 @@ func TestRepeatedEventsAreDroppedOrNot(t *testing.T) {
 			}
 			r.send(t, stream...)
 			r.send(t, stream[2])
-			if code, stderr := r.replicate(t, setting); code != 0 {
+			code, stderr := r.replicate(t, setting)
+			if code != 0 {
 				t.Fatalf("exit code %d:\n%s", code, stderr)
+			}
+			if counted := strings.Contains(stderr, "dropped events that were sent again") && strings.Contains(stderr, " repeated=3 "); setting == "" && !counted {
+				t.Errorf("the log does not count what was dropped:\n%s", stderr)
 			}
 			r.holds(t, "SELECT name FROM t ORDER BY 1", want)
 		})

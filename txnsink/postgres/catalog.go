@@ -57,9 +57,12 @@ WHERE n.nspname = coalesce(nullif($1, ''), current_schema()) AND c.relname = $2`
 // readColumns reads columns. A domain's own NOT NULL counts as the column's.
 func readColumns(ctx context.Context, c *pgx.Conn, oid uint32, t *schema.Table) error {
 	const query = `SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull OR ty.typnotnull,
-	a.attidentity <> '', a.attgenerated <> '', pg_get_expr(d.adbin, d.adrelid), coalesce(col_description(a.attrelid, a.attnum), '')
+	a.attidentity <> '', a.attgenerated <> '', pg_get_expr(d.adbin, d.adrelid), coalesce(col_description(a.attrelid, a.attnum), ''),
+	coalesce(NOT co.collisdeterministic, false) OR coalesce(base.typname, ty.typname) = 'citext'
 FROM pg_catalog.pg_attribute a
 JOIN pg_catalog.pg_type ty ON ty.oid = a.atttypid
+LEFT JOIN pg_catalog.pg_type base ON base.oid = ty.typbasetype
+LEFT JOIN pg_catalog.pg_collation co ON co.oid = a.attcollation
 LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum`
@@ -71,7 +74,7 @@ ORDER BY a.attnum`
 	var formatType string
 	var identity bool
 	var def *string
-	_, err = pgx.ForEachRow(rows, []any{&col.Name, &formatType, &col.NotNull, &identity, &col.Generated, &def, &col.Comment}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&col.Name, &formatType, &col.NotNull, &identity, &col.Generated, &def, &col.Comment, &col.Folds}, func() error {
 		next := col
 		next.Type = sqlgen.PostgresType(formatType)
 		next.AutoIncrement = identity
@@ -81,6 +84,30 @@ ORDER BY a.attnum`
 			next.AutoIncrement = identity || strings.HasPrefix(text, "nextval(")
 		}
 		t.Columns = append(t.Columns, next)
+		return nil
+	})
+	return err
+}
+
+// readExtensions finds out what PostGIS's and pgvector's types are called here, wherever they are installed: a type that
+// SQL finds without a schema comes before others.
+func (s *Sink) readExtensions(ctx context.Context, c *pgx.Conn) error {
+	const query = `SELECT DISTINCT ON (typname) typname::text, format_type(oid, NULL) FROM pg_catalog.pg_type
+WHERE typname IN ('geometry', 'geography', 'vector') AND typtype IN ('b', 'd') ORDER BY typname, pg_type_is_visible(oid) DESC, oid`
+	rows, err := c.Query(ctx, query)
+	if err != nil {
+		return err
+	}
+	var name, native string
+	_, err = pgx.ForEachRow(rows, []any{&name, &native}, func() error {
+		switch name {
+		case "geometry":
+			s.dialect.Geometry = native
+		case "geography":
+			s.dialect.Geography = native
+		case "vector":
+			s.dialect.Vector = native
+		}
 		return nil
 	})
 	return err
@@ -140,39 +167,4 @@ ORDER BY 1, 2`
 		return nil
 	})
 	return err
-}
-
-// defineTries bounds how often a statement is tried that another process's has got in the way of.
-const defineTries = 3
-
-// Define runs DDL. CREATE ... IF NOT EXISTS fails when another process creates the same at once, on whichever half-made
-// catalog entry it meets. It is tried again then, and finds what the other has created; a name that something else has
-// fails again.
-func (s *Sink) Define(ctx context.Context, ddl []string) error {
-	for _, sql := range ddl {
-		var err error
-		for range defineTries {
-			err = s.control(ctx, func(c *pgx.Conn) error { return c.PgConn().Exec(ctx, sql).Close() })
-			if !createdAtOnce(sql, err) {
-				break
-			}
-		}
-		if err != nil {
-			return fmt.Errorf("run %q on the target: %w", sql, plain(err))
-		}
-	}
-	return nil
-}
-
-// createdAtOnce says whether err may be that of two processes which create the same.
-func createdAtOnce(sql string, err error) bool {
-	words := strings.Fields(strings.ToUpper(sql))
-	if len(words) < 5 || words[0] != "CREATE" || words[2] != "IF" {
-		return false
-	}
-	switch code(err) {
-	case codeDuplicateTable, codeDuplicateObject, codeUniqueViolation:
-		return true
-	}
-	return false
 }

@@ -73,7 +73,7 @@ func formOf(s, t schema.Type, postgres bool) Form {
 	switch {
 	case s.Kind == schema.JSON && t.Kind == schema.JSON:
 		return Verbatim
-	case a == jsonFamily && b == jsonFamily:
+	case (a == jsonFamily || a == textFamily) && b == jsonFamily: // MariaDB's JSON is LONGTEXT
 		return Document
 	case s.Kind == schema.Char && a == b && postgres, t.Kind == schema.Char && a == b:
 		return Blank

@@ -133,6 +133,19 @@ func TestDocumentsAreComparedByMeaning(t *testing.T) {
 	}
 }
 
+// TestMariaDBsDocumentsAreText in its catalog, and may be documents in the target.
+func TestMariaDBsDocumentsAreText(t *testing.T) {
+	t.Parallel()
+	source, target := newMySQL(t, mysqlserver.MariaDB), newPostgres(t)
+	source.run(t, "CREATE TABLE d (id int PRIMARY KEY, v json)", `INSERT INTO d VALUES (1, '{"b":1,  "aa":2}'), (2, '[1]')`)
+	target.run(t, "CREATE TABLE d (id int PRIMARY KEY, v jsonb)", `INSERT INTO d VALUES (1, '{"aa": 2, "b": 1}'), (2, '[2]')`)
+	got := compare(t, verify.Config{Source: source, Target: target, Pairs: []verify.Pair{pair(t, source, target, "d", sqlgen.Rules{})}})
+	want := []verify.Difference{{Kind: verify.Changed, Key: []string{"2"}, Columns: []string{"v"}, Count: 1}}
+	if !reflect.DeepEqual(got[0].Differences, want) {
+		t.Errorf("got %+v\nwant %+v", got[0].Differences, want)
+	}
+}
+
 // TestVectorsAreComparedByTheirBits: both databases have 32-bit floating point numbers.
 func TestVectorsAreComparedByTheirBits(t *testing.T) {
 	t.Parallel()

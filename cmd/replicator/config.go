@@ -25,6 +25,7 @@ type config struct {
 	Delivery   checkpoint.Delivery
 	Checkpoint checkpointConfig
 	Schema     schemaConfig
+	Verify     verifyConfig
 	HTTP       httpConfig
 	Log        logConfig
 }
@@ -71,6 +72,10 @@ type schemaConfig struct {
 	Create bool
 	Evolve schema.Policy
 	Types  sqlgen.Options
+}
+
+type verifyConfig struct {
+	Source string // a URL, which holds a password; empty: there is none
 }
 
 type httpConfig struct {

@@ -356,7 +356,7 @@ func (r *router) cut(ctx context.Context) error {
 	r.ahead = beyond(r.ahead, r.positions)
 	b := &barrier{
 		id: r.next, positions: r.positions.Clone(), ahead: r.ahead, rows: r.rows, savepoint: len(r.asked) > 0,
-		lanes: len(r.lanes), txns: make(chan txnsink.Txn, len(r.lanes)), ended: make(chan struct{}),
+		lanes: len(r.lanes), txns: make(chan txnsink.Txn, len(r.lanes)), committed: make(chan struct{}),
 	}
 	r.barrier = b
 	for _, l := range r.lanes {
@@ -370,6 +370,7 @@ func (r *router) cut(ctx context.Context) error {
 	if err := send(ctx, r.cuts, b); err != nil {
 		return err
 	}
+	r.place.passed()
 	r.next++
 	r.asked, r.promised = nil, r.asked
 	r.rows, r.bytes, r.sinceFlush, r.sinceFlushLen = 0, 0, 0, 0

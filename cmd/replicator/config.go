@@ -25,6 +25,7 @@ type config struct {
 	Delivery   checkpoint.Delivery
 	Checkpoint checkpointConfig
 	Schema     schemaConfig
+	Workers    int
 	Verify     verifyConfig
 	HTTP       httpConfig
 	Log        logConfig
@@ -89,6 +90,9 @@ type logConfig struct {
 }
 
 // defaultListen is http.listen's default.
+// maxWorkers bounds the apply lanes: each is a session of the target, with up to two transactions of it prepared.
+const maxWorkers = 64
+
 const defaultListen = "127.0.0.1:8088"
 
 // defaults returns the configuration of a file that sets only what it must.
@@ -106,9 +110,10 @@ func defaults() config {
 			Rows: 100_000, Bytes: 256 << 20,
 			Store: "target", Retain: 100,
 		},
-		Schema: schemaConfig{Create: true, Evolve: schema.Evolve, Types: sqlgen.Options{Boolean: "tinyint1", Time: "interval", JSON: "jsonb", Enum: "text", Nul: "stop"}},
-		HTTP:   httpConfig{Listen: defaultListen},
-		Log:    logConfig{Level: "info", Format: "text"},
+		Workers: 1,
+		Schema:  schemaConfig{Create: true, Evolve: schema.Evolve, Types: sqlgen.Options{Boolean: "tinyint1", Time: "interval", JSON: "jsonb", Enum: "text", Nul: "stop"}},
+		HTTP:    httpConfig{Listen: defaultListen},
+		Log:     logConfig{Level: "info", Format: "text"},
 	}
 }
 

@@ -51,7 +51,7 @@ func configKeys(c *config) []key {
 				{name: "nul", value: oneOf(&c.Schema.Types.Nul, []string{"stop", "strip", "replace"})},
 			}},
 		}},
-		{name: "workers", value: later("more than one apply lane", "1")},
+		{name: "workers", value: between(&c.Workers, 1, maxWorkers)},
 		{name: "source_transactions", value: later("keeping the source's transactions whole", "ignore")},
 		{name: "errors", value: section{
 			{name: "bad_record", value: later("setting records aside", "stop")},

@@ -64,7 +64,7 @@ func TestConfigErrorsNameLineKeyAndRemedy(t *testing.T) {
 		{"schema: {types: {nul: keep}}", `c.yaml:7: schema.types.nul: "keep" is none of its values; it must be stop, strip or replace`},
 		{"schema: {evolve: never}", `c.yaml:7: schema.evolve: "never" is none of its values; it must be stop, evolve, lenient or ignore`},
 		{"delivery: twice", `c.yaml:7: delivery: "twice" is none of its values; it must be two-phase, one-phase, write-ahead, at-least-once or at-most-once`},
-		{"workers: 2", `c.yaml:7: workers: "2" is not yet served by this version (more than one apply lane); leave the key out, or set it to 1`},
+		{"workers: 0", `c.yaml:7: workers: "0" must be a whole number from 1 to 64`},
 		{"cluster: true", `c.yaml:7: cluster: "true" is not yet served by this version (sharing a pipeline among processes); leave the key out, or set it to false`},
 		{"errors: {bad_record: dead-letter}", `c.yaml:7: errors.bad_record: "dead-letter" is not yet served by this version (setting records aside); leave the key out, or set it to stop`},
 		{"verify: {source: 'oracle://u:secret@h/'}", "c.yaml:7: verify.source: must be a URL of the source database, as in mysql://user:${MYSQL_PASSWORD}@host:3306/, or mariadb:// or postgres://"},

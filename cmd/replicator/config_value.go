@@ -238,6 +238,17 @@ func integer(p *int, least int) scalar {
 	}
 }
 
+func between(p *int, least, most int) scalar {
+	return func(s string) error {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < least || n > most {
+			return fmt.Errorf("must be a whole number from %d to %d", least, most)
+		}
+		*p = n
+		return nil
+	}
+}
+
 func duration(p *time.Duration, least time.Duration) scalar {
 	return func(s string) error {
 		t, err := time.ParseDuration(s)

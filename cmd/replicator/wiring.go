@@ -208,7 +208,7 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 		Pipeline: c.Pipeline, Delivery: c.Delivery,
 		Interval: c.Checkpoint.Interval, MinInterval: c.Checkpoint.MinInterval,
 		Rows: c.Checkpoint.Rows, Bytes: c.Checkpoint.Bytes, Retain: c.Checkpoint.Retain,
-		Workers: 1,
+		Workers: c.Workers,
 		Source:  kafkaSource{e.source}, Sink: e.sink, Store: e.store,
 		Decoder: e.decoder,
 		Tables: checkpoint.TablesConfig{

@@ -191,6 +191,32 @@ func TestApicurioNumbersAreToldApart(t *testing.T) {
 	}
 }
 
+// TestApicurioIsKnownByEitherOfItsNames: taken for another registry, it would answer with the schema of a content id where a global
+// id is meant.
+func TestApicurioIsKnownByEitherOfItsNames(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"Apicurio Registry (In Memory)", "apicurio-registry"} {
+		answers := map[string]string{
+			"/apis/registry/v2/system/info":      `{"name":"` + name + `","version":"2.6.13.Final"}`,
+			"/apis/registry/v2/ids/globalIds/7":  `{"namespace":"a.shop.t"}`,
+			"/apis/registry/v2/ids/contentIds/7": `{"namespace":"b.shop.t"}`,
+			"/apis/ccompat/v7/schemas/ids/7":     `{"schema":"{\"namespace\":\"b.shop.t\"}"}`,
+		}
+		client := serve(t, registry.Config{URL: "http://SERVER/apis/ccompat/v7"}, func(w http.ResponseWriter, r *http.Request) {
+			body, ok := answers[r.URL.Path]
+			if !ok {
+				w.WriteHeader(http.StatusNotFound)
+			}
+			if _, err := w.Write([]byte(body)); err != nil {
+				t.Error(err)
+			}
+		})
+		if got, err := client.Schema(t.Context(), wire(7), "a.shop.t"); err != nil || got != `{"namespace":"a.shop.t"}` {
+			t.Errorf("%s: got %s, error %v, want the schema with the global id", name, got, err)
+		}
+	}
+}
+
 func sameJSON(t *testing.T, a, b string) bool {
 	t.Helper()
 	var x, y json.RawMessage

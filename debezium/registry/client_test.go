@@ -2,9 +2,13 @@ package registry_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -124,6 +128,43 @@ func TestPasswordIsSentAndNotShown(t *testing.T) {
 			if !errors.As(err, &permanent) || !permanent.Permanent() || strings.Contains(err.Error(), "s3cret") || !strings.Contains(err.Error(), "403 Forbidden") {
 				t.Errorf("got error %v, want a permanent one without the password", err)
 			}
+		}
+	}
+}
+
+// TestOwnAuthority asks a registry whose certificate no authority of the system signed.
+func TestOwnAuthority(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(confluent(`{"schema":"\"int\""}`))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it tells of the connections that are refused below
+	server.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	trusted := x509.NewCertPool()
+	trusted.AddCert(server.Certificate())
+	pair := server.TLS.Certificates
+	for name, c := range map[string]struct {
+		tls  *tls.Config
+		want string // in a permanent error; empty: an answer
+	}{
+		"trusted":           {&tls.Config{RootCAs: trusted, Certificates: pair}, ""},
+		"another name":      {&tls.Config{RootCAs: trusted, Certificates: pair, ServerName: "example.com"}, ""},
+		"not checked":       {&tls.Config{InsecureSkipVerify: true, Certificates: pair}, ""},
+		"no name of its":    {&tls.Config{RootCAs: trusted, Certificates: pair, ServerName: "registry.test"}, "server_name"},
+		"unknown authority": {&tls.Config{Certificates: pair}, "source.registry.tls: ca"},
+		"nothing said":      {nil, "source.registry.tls: ca"},
+	} {
+		client, err := registry.New(registry.Config{URL: server.URL + "/base", TLS: c.tls})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := client.Schema(t.Context(), wire(7), "t")
+		var permanent interface{ Permanent() bool }
+		switch {
+		case c.want == "" && (err != nil || got != `"int"`):
+			t.Errorf("%s: got %s, error %v", name, got, err)
+		case c.want != "" && (!errors.As(err, &permanent) || !permanent.Permanent() || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: got error %v, want a permanent one with %q", name, err, c.want)
 		}
 	}
 }

@@ -289,7 +289,7 @@ func (s *Seen) follows(e *debezium.Event) bool {
 	if s.Order > 0 && e.Order > 0 {
 		return e.Order > s.Order // a connector that restarts goes back, or begins to count anew
 	}
-	if e.Source.File != "" || e.Source.Serial > 0 {
+	if !e.Flat && (e.Source.File != "" || e.Source.Serial > 0) { // a flattened row need not have its number
 		return false
 	}
 	since := time.Duration(e.SentNs - s.SentNs)

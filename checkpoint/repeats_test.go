@@ -124,6 +124,10 @@ func TestChangesAtOnePositionAreApplied(t *testing.T) {
 	flatSoon, flatLater := flat, flat
 	flatSoon.SentNs += time.Millisecond.Nanoseconds()
 	flatLater.SentNs += 2 * time.Second.Nanoseconds()
+	sameRun, nextRun := flat, flatSoon
+	sameRun.Run, nextRun.Run = "one", "two"
+	slowly := sameRun
+	slowly.SentNs += time.Second.Nanoseconds()
 	compressed := change(t, 9, 0, 7) // the second statement of a compressed transaction: rows are numbered anew
 	for name, c := range map[string]struct {
 		events []debezium.Event
@@ -142,6 +146,8 @@ func TestChangesAtOnePositionAreApplied(t *testing.T) {
 		"equal flattened rows":                {[]debezium.Event{flat, flat, flatSoon}, []bool{false, false, false}},
 		"a flattened row sent again":          {[]debezium.Event{flat, flatLater, flatLater}, []bool{false, true, false}},
 		"flattened rows sent again":           {[]debezium.Event{flat, flatSoon, flatLater, flatLater}, []bool{false, false, true, true}},
+		"equal rows of a slow run":            {[]debezium.Event{sameRun, slowly}, []bool{false, false}},
+		"sent again by a quick run":           {[]debezium.Event{sameRun, nextRun}, []bool{false, true}},
 		"without a position nothing is known": {[]debezium.Event{{Op: debezium.Create}, {Op: debezium.Create}}, []bool{false, false}},
 	} {
 		r, _ := remember()

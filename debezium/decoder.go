@@ -77,6 +77,7 @@ type recent struct {
 	key, before, after *layout                  // of rows without a schema
 	flatGuess          *layout                  // of a row without a schema and without an envelope
 	source             Source
+	run                string
 	payloads, sources  outline
 	names              [4][]string // of structs within rows; a ring
 	nextName           int

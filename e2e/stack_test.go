@@ -209,11 +209,34 @@ func (s *stack) onTarget(t *testing.T, url string, do func(context.Context, *pgx
 	}
 }
 
-// startConnector puts the connector and waits until its task runs.
+// startConnector puts the connector and waits until its task runs. It goes with the test, so that the next one has Connect for itself.
 func (s *stack) startConnector(t *testing.T, file string) {
 	t.Helper()
 	s.lab(t, "connector", file)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+		defer cancel()
+		if err := s.removeConnector(ctx); err != nil {
+			t.Errorf("remove connector %s: %v", s.connector, err)
+		}
+	})
 	eventually(t, time.Minute, "connector "+s.connector+" runs", s.connectorRuns)
+}
+
+func (s *stack) removeConnector(ctx context.Context) error {
+	q, err := http.NewRequestWithContext(ctx, http.MethodDelete, s.connect+"/connectors/"+s.connector, nil)
+	if err != nil {
+		return err
+	}
+	r, err := http.DefaultClient.Do(q)
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	if r.StatusCode != http.StatusNoContent {
+		return fmt.Errorf("Connect answers %s", r.Status)
+	}
+	return nil
 }
 
 // connectorRuns is an error when Debezium sends no more changes.

@@ -151,7 +151,7 @@ func TestConfigReportsEveryError(t *testing.T) {
 	t.Parallel()
 	_, err := parseConfig("c.yaml", []byte("log: {level: loud}\nworkers: x\n"), nil, env())
 	want := `c.yaml:1: log.level: "loud" is none of its values; it must be debug, info, warn or error
-c.yaml:2: workers: "x" is not yet served by this version (more than one apply lane); leave the key out, or set it to 1
+c.yaml:2: workers: "x" must be a whole number from 1 to 64
 c.yaml: pipeline: is missing: it names the checkpoints and the transactions
 c.yaml: source.brokers: is missing: Kafka's addresses, as in [127.0.0.1:9092]
 c.yaml: source.topics: is missing: the topics of the tables, as in ['shop\.shop\..*']

@@ -131,12 +131,12 @@ func (w pgWire) value(column string) string {
 	return column + "::" + w.cast
 }
 
-// chunk cuts [0, n) into parts within the bounds of a statement.
-func chunk(n int, size func(i int) int, part func(i, j int)) {
+// chunk cuts [0, n) into parts of at most maxRows and, unless one row alone has more, maxBytes.
+func chunk(n, maxRows, maxBytes int, size func(i int) int, part func(i, j int)) {
 	from, bytes := 0, 0
 	for i := range n {
 		s := size(i)
-		if i > from && (i-from >= pgMaxRows || bytes+s > pgMaxBytes) {
+		if i > from && (i-from >= maxRows || bytes+s > maxBytes) {
 			part(from, i)
 			from, bytes = i, 0
 		}
@@ -167,7 +167,7 @@ func (s *pgStatement) slice(i, j int) Statement {
 		r := s.row(i + k)
 		o := Origin{Partition: r.Partition, Offset: r.Offset}
 		if s.key != nil {
-			o.Key = keyText(s.t, s.key(i+k))
+			o.Key = keyText(s.t, s.key(i+k), pgValueText)
 		}
 		return o
 	}

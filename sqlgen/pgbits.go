@@ -86,7 +86,7 @@ func (e *pgEncoder) bits() Encoder {
 
 // length is the number of bits to write into a bit varying of at most most: as many as the source's column has, where
 // that is said. An unbounded source does not send its zeros in front, and says so with Java's largest int.
-func (e *pgEncoder) length(b bitString, most int) int {
+func (e *encoding) length(b bitString, most int) int {
 	if e.m.sense == senseBits && e.m.bits > 0 && e.m.bits <= most && e.m.bits <= maxBits {
 		return e.m.bits
 	}

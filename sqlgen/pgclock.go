@@ -9,7 +9,7 @@ import (
 )
 
 // appendDate writes a date as ISO text.
-func (e *pgEncoder) appendDate(m *meaning) appender {
+func (e *encoding) appendDate(m *meaning) appender {
 	days := daySource(*m)
 	return func(dst []byte, v *debezium.Value) ([]byte, error) {
 		if v.Kind == debezium.StringValue {
@@ -50,7 +50,7 @@ func appendDays(dst []byte, n int64) []byte {
 }
 
 // appendDatetime writes a wall clock as ISO text, in PostgreSQL's form with a blank.
-func (e *pgEncoder) appendDatetime(m *meaning) appender {
+func (e *encoding) appendDatetime(m *meaning) appender {
 	units := e.options.Units
 	if units == nil {
 		units = new(TimeUnits)
@@ -92,7 +92,7 @@ func eraLen(date []byte) int {
 }
 
 // appendDuration writes a duration or a time of day.
-func (e *pgEncoder) appendDuration(m *meaning) appender {
+func (e *encoding) appendDuration(m *meaning) appender {
 	micros := durationSource(*m, 6, e.options)
 	return func(dst []byte, v *debezium.Value) ([]byte, error) {
 		if v.Kind == debezium.StringValue {

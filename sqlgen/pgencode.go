@@ -20,7 +20,7 @@ func (p Postgres) Encoder(f debezium.Field, witness schema.Type, t schema.Name, 
 	if err != nil {
 		return nil, err
 	}
-	e := pgEncoder{field: f, m: m, table: t, column: c, options: o}
+	e := pgEncoder{encoding{field: f, m: m, table: t, column: c, options: o}}
 	if enc := e.encoder(); enc != nil {
 		return enc, nil
 	}
@@ -28,13 +28,7 @@ func (p Postgres) Encoder(f debezium.Field, witness schema.Type, t schema.Name, 
 }
 
 // pgEncoder makes the encoder of one field for one column.
-type pgEncoder struct {
-	field   debezium.Field
-	m       meaning
-	table   schema.Name
-	column  schema.Column
-	options Options
-}
+type pgEncoder struct{ encoding }
 
 // encoder returns nil if there is no lossless way.
 func (e *pgEncoder) encoder() Encoder {
@@ -202,7 +196,7 @@ func (e *pgEncoder) float(bits int) Encoder {
 	}
 }
 
-func (e *pgEncoder) parseFloat(v *debezium.Value, bits int) (float64, error) {
+func (e *encoding) parseFloat(v *debezium.Value, bits int) (float64, error) {
 	switch v.Kind {
 	case debezium.IntValue:
 		n := v.Num
@@ -249,7 +243,7 @@ func isNumber(s string) bool {
 }
 
 // widened checks that the double in text is the real x, written out in full or in as few digits as x needs.
-func (e *pgEncoder) widened(text string, x float64) error {
+func (e *encoding) widened(text string, x float64) error {
 	full, err := strconv.ParseFloat(text, 64)
 	if err != nil {
 		return outOfRange("the number is outside of what double precision holds")
@@ -284,7 +278,7 @@ func (e *pgEncoder) bytea() Encoder {
 }
 
 // appendBytes appends the bytes of a value of the field.
-func (e *pgEncoder) appendBytes(dst []byte, v *debezium.Value) ([]byte, error) {
+func (e *encoding) appendBytes(dst []byte, v *debezium.Value) ([]byte, error) {
 	if v.Kind == debezium.StringValue && e.field.Type != debezium.Bytes {
 		return appendBinary(dst, v.Text, e.options.Binary)
 	}

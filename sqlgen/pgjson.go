@@ -105,7 +105,7 @@ func hex4(s string) (uint64, bool) {
 }
 
 // appendJSONText writes a value as JSON into a column of text.
-func (e *pgEncoder) appendJSONText(dst []byte, v *debezium.Value) ([]byte, error) {
+func (e *encoding) appendJSONText(dst []byte, v *debezium.Value) ([]byte, error) {
 	if v.Kind == debezium.StringValue {
 		return e.appendClean(dst, v.Text)
 	}
@@ -116,7 +116,7 @@ func (e *pgEncoder) appendJSONText(dst []byte, v *debezium.Value) ([]byte, error
 const maxJSONDepth = 1000
 
 // appendJSON writes a value as it was sent, as JSON.
-func (e *pgEncoder) appendJSON(dst []byte, v *debezium.Value, depth int) ([]byte, error) {
+func (e *encoding) appendJSON(dst []byte, v *debezium.Value, depth int) ([]byte, error) {
 	switch v.Kind {
 	case debezium.Absent, debezium.Null:
 		return append(dst, "null"...), nil
@@ -167,7 +167,7 @@ func (e *pgEncoder) appendJSON(dst []byte, v *debezium.Value, depth int) ([]byte
 }
 
 // appendJSONString quotes s. U+0000 is left as its escape where the column is text or json, which can hold that.
-func (e *pgEncoder) appendJSONString(dst []byte, s string) ([]byte, error) {
+func (e *encoding) appendJSONString(dst []byte, s string) ([]byte, error) {
 	const hexDigits = "0123456789abcdef"
 	if e.column.Type.Kind == schema.JSONB {
 		clean, err := e.appendClean(nil, s)

@@ -11,8 +11,8 @@ import (
 	"replicator/schema"
 )
 
-// keyText decodes an encoded key for people, as in "id=5" or "a=1, b=x".
-func keyText(t *Target, key []byte) string {
+// keyText decodes an encoded key for people, as in "id=5" or "a=1, b=x"; text is the dialect's for one value.
+func keyText(t *Target, key []byte, text func(schema.Type, []byte) string) string {
 	var b strings.Builder
 	for i, c := range t.Key {
 		if i > 0 {
@@ -20,7 +20,7 @@ func keyText(t *Target, key []byte) string {
 		}
 		var elem []byte
 		_, elem, key = cut(key)
-		b.WriteString(t.Columns[c].Name + "=" + pgValueText(t.Columns[c].Type, elem[4:]))
+		b.WriteString(t.Columns[c].Name + "=" + text(t.Columns[c].Type, elem[4:]))
 	}
 	return clip(b.String())
 }

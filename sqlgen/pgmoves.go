@@ -2,6 +2,7 @@ package sqlgen
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,7 +23,8 @@ func (w *pgWriter) moves(moves []Move) {
 	if len(moves) == 0 {
 		return
 	}
-	chained, single := w.split(moves)
+	identity := slices.ContainsFunc(w.t.Key, func(c int) bool { return w.t.Columns[c].AutoIncrement })
+	chained, single := splitMoves(w.t, moves, identity)
 	w.clear(single, chained)
 	w.rekey(single)
 	w.reinsert(chained)
@@ -43,22 +45,18 @@ type movedRow struct {
 	stale   bool // its new key is nobody's old key: what is stored there is of no use
 }
 
-// split tells the moves whose keys meet those of others from those that stand alone.
-func (w *pgWriter) split(moves []Move) (chained, single []movedRow) {
-	identity := false
-	for _, c := range w.t.Key {
-		identity = identity || w.t.Columns[c].AutoIncrement
-	}
+// splitMoves tells the moves whose keys meet those of others, or all of them, from those that stand alone.
+func splitMoves(t *Target, moves []Move, all bool) (chained, single []movedRow) {
 	oldKeys, newKeys := make(map[string]bool, len(moves)), make(map[string]bool, len(moves))
-	all := make([]movedRow, len(moves))
+	rows := make([]movedRow, len(moves))
 	for i, m := range moves {
-		key, _ := w.t.rowKey(nil, m.Row.Data) // a row's key has values, or it would not have been folded
-		all[i] = movedRow{Move: m, newKey: key, partial: holds(m.Row.Data, UnavailableLength)}
+		key, _ := t.rowKey(nil, m.Row.Data) // a row's key has values, or it would not have been folded
+		rows[i] = movedRow{Move: m, newKey: key, partial: holds(m.Row.Data, UnavailableLength)}
 		oldKeys[string(m.OldKey)], newKeys[string(key)] = true, true
 	}
-	for _, m := range all {
+	for _, m := range rows {
 		m.stale = !oldKeys[string(m.newKey)]
-		if identity || !m.stale || newKeys[string(m.OldKey)] {
+		if all || !m.stale || newKeys[string(m.OldKey)] {
 			chained = append(chained, m)
 		} else {
 			single = append(single, m)

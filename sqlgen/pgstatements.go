@@ -45,7 +45,7 @@ func (w *pgWriter) truncate() {
 
 // add cuts the rows into statements.
 func (w *pgWriter) add(s *pgStatement, n int) {
-	chunk(n, func(i int) int { return len(s.row(i).Data) }, func(i, j int) { w.out = append(w.out, s.slice(i, j)) })
+	chunk(n, pgMaxRows, pgMaxBytes, func(i int) int { return len(s.row(i).Data) }, func(i, j int) { w.out = append(w.out, s.slice(i, j)) })
 }
 
 // group is rows that have values for the same columns.
@@ -215,18 +215,7 @@ func (w *pgWriter) upserts(rows []Row) {
 
 // uniqueKey says whether the table has a unique index on just the key's columns, which ON CONFLICT needs.
 func (w *pgWriter) uniqueKey() bool {
-	same := func(index []string) bool {
-		if len(index) != len(w.t.Key) {
-			return false
-		}
-		for _, c := range w.t.Key {
-			if !slices.Contains(index, w.t.Columns[c].Name) {
-				return false
-			}
-		}
-		return true
-	}
-	return same(w.t.Table.PrimaryKey) || slices.ContainsFunc(w.t.Table.Unique, same)
+	return w.t.isKey(w.t.Table.PrimaryKey) || slices.ContainsFunc(w.t.Table.Unique, w.t.isKey)
 }
 
 // upsertWithoutIndex updates the rows that are there, and inserts the others: the key is one by configuration only.

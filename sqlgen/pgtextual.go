@@ -41,7 +41,7 @@ func (e *pgEncoder) text() Encoder {
 }
 
 // padded encodes for character(n): the blanks at the end have no meaning there, and the server adds them.
-func (e *pgEncoder) padded(write appender) Encoder {
+func (e *encoding) padded(write appender) Encoder {
 	return func(dst []byte, v *debezium.Value) ([]byte, error) {
 		from := len(dst)
 		dst, err := write(dst, v)
@@ -204,9 +204,9 @@ func (e *pgEncoder) appendAny(dst []byte, v *debezium.Value) ([]byte, error) {
 
 var errNUL = errors.New("the text holds the character U+0000, which PostgreSQL cannot store; schema.types.nul can be set to strip or replace")
 
-// appendClean appends text, without the NUL that PostgreSQL's text cannot hold.
-func (e *pgEncoder) appendClean(dst []byte, s string) ([]byte, error) {
-	if strings.IndexByte(s, 0) < 0 {
+// appendClean appends text, without the NUL where the dialect's text cannot hold it.
+func (e *encoding) appendClean(dst []byte, s string) ([]byte, error) {
+	if e.nul || strings.IndexByte(s, 0) < 0 {
 		return append(dst, s...), nil
 	}
 	instead := ""
@@ -221,7 +221,7 @@ func (e *pgEncoder) appendClean(dst []byte, s string) ([]byte, error) {
 	return append(dst, strings.ReplaceAll(s, "\x00", instead)...), nil
 }
 
-func (e *pgEncoder) changed() {
+func (e *encoding) changed() {
 	if e.options.Changed != nil {
 		e.options.Changed(e.table, e.column.Name)
 	}
@@ -229,7 +229,7 @@ func (e *pgEncoder) changed() {
 
 // appendLabel writes an enum's label. Debezium's MySQL connector sends some before images with the comma in a label
 // escaped as in the schema's list of labels.
-func (e *pgEncoder) appendLabel(dst []byte, v *debezium.Value) ([]byte, error) {
+func (e *encoding) appendLabel(dst []byte, v *debezium.Value) ([]byte, error) {
 	if v.Kind != debezium.StringValue {
 		return dst, wrongKind()
 	}
@@ -242,7 +242,7 @@ func (e *pgEncoder) appendLabel(dst []byte, v *debezium.Value) ([]byte, error) {
 	return e.appendClean(dst, s)
 }
 
-func (e *pgEncoder) appendBitText(dst []byte, v *debezium.Value) ([]byte, error) {
+func (e *encoding) appendBitText(dst []byte, v *debezium.Value) ([]byte, error) {
 	b, err := littleEndian(v, maxBits)
 	if err != nil {
 		return dst, err
@@ -286,7 +286,7 @@ func (e *pgEncoder) array(m *meaning) appender {
 	if e.column.Type.Kind == schema.JSON || e.column.Type.Kind == schema.JSONB || e.plain() {
 		return e.appendJSONText
 	}
-	elem := &pgEncoder{field: m.item, m: *m.items, table: e.table, column: elementOf(e.column), options: e.options}
+	elem := &pgEncoder{encoding{field: m.item, m: *m.items, table: e.table, column: elementOf(e.column), options: e.options}}
 	if elem.m.sense == senseAny {
 		elem.m = meaningOfTarget(elem.column.Type)
 	}

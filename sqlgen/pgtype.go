@@ -1,6 +1,7 @@
 package sqlgen
 
 import (
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"strconv"
@@ -139,13 +140,18 @@ func (Postgres) ShortName(name string) string {
 	if len(name) <= pgMaxIdentifier {
 		return name
 	}
-	h := fnv.New32a()
-	h.Write([]byte(name)) // never fails: hash.Hash
 	n := pgMaxIdentifier - 9
 	for n > 0 && !utf8.RuneStart(name[n]) {
 		n--
 	}
-	return fmt.Sprintf("%s_%08x", name[:n], h.Sum32())
+	return name[:n] + hashSuffix(name)
+}
+
+// hashSuffix is "_" and 8 digits that tell name from other long ones.
+func hashSuffix(name string) string {
+	h := fnv.New32a()
+	h.Write([]byte(name)) // never fails: hash.Hash
+	return fmt.Sprintf("_%08x", h.Sum32())
 }
 
 // Quote returns ident as a quoted identifier. An identifier cannot contain NUL; PostgreSQL has no name with one.
@@ -227,10 +233,12 @@ func pgNative(t schema.Type, o Options) (string, error) {
 		return native, nil
 	}
 	if t.Kind == schema.Unknown {
-		return "", fmt.Errorf("the type is not known: messages without a schema do not tell it, so have the schema-change topic read (source.schema_changes), or create the table yourself")
+		return "", errUnknownType
 	}
 	return "", fmt.Errorf("no PostgreSQL type is known that holds %s without loss; create the table yourself", t.Native)
 }
+
+var errUnknownType = errors.New("the type is not known: messages without a schema do not tell it, so have the schema-change topic read (source.schema_changes), or create the table yourself")
 
 // pgPlain are the types without modifiers.
 var pgPlain = map[schema.Kind]string{

@@ -63,6 +63,7 @@ const (
 	Unstorable       Class = "unstorable_value"   // the target has no such value (NUL in text, NaN in an integer)
 	NotNullViolation Class = "not_null_violation"
 	UniqueViolation  Class = "unique_violation"
+	KeyCollision     Class = "key_collision" // another row's key is the same to the column's collation
 	ForeignKey       Class = "foreign_key_violation"
 	CheckViolation   Class = "check_violation"
 	MissingColumn    Class = "missing_column"   // the target's table lacks it

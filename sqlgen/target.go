@@ -351,3 +351,16 @@ func (t *Target) rowKey(dst, row []byte) (out []byte, ok bool) {
 	}
 	return dst, true
 }
+
+// isKey says whether an index is on just the key's columns.
+func (t *Target) isKey(index []string) bool {
+	if len(index) != len(t.Key) {
+		return false
+	}
+	for _, c := range t.Key {
+		if !slices.Contains(index, t.Columns[c].Name) {
+			return false
+		}
+	}
+	return true
+}

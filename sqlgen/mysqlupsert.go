@@ -1,0 +1,105 @@
+package sqlgen
+
+import (
+	"slices"
+	"strings"
+)
+
+// upserts inserts rows or replaces their values.
+//
+// Where the table has another unique index, whole rows are deleted and inserted anew: two rows that exchange a unique
+// value cannot be changed one after the other. (A row with values that were not sent cannot be inserted anew.)
+func (w *mysqlWriter) upserts(rows []Row) {
+	for _, g := range grouped(len(rows), func(i int) []byte { return rows[i].Data }, isSent) {
+		switch {
+		case !w.uniqueKey():
+			w.upsertWithoutIndex(rows, g)
+		case w.otherUnique() && len(g.columns) == len(w.t.Columns):
+			whole := make([]Row, len(g.rows))
+			for i, r := range g.rows {
+				whole[i] = rows[r]
+			}
+			w.deletes(UpsertRows, whole, w.rowKey(func(i int) Row { return whole[i] }))
+			w.insertGroup(UpsertRows, rows, g, "")
+		default:
+			w.insertGroup(UpsertRows, rows, g, w.onDuplicate(g))
+		}
+	}
+}
+
+// uniqueKey says whether the table has a unique index on just the key's columns.
+func (w *mysqlWriter) uniqueKey() bool {
+	return w.t.isKey(w.t.Table.PrimaryKey) || slices.ContainsFunc(w.t.Table.Unique, w.t.isKey)
+}
+
+// otherUnique says whether rows with different keys can meet in a unique index.
+func (w *mysqlWriter) otherUnique() bool {
+	other := func(index []string) bool { return len(index) > 0 && !w.t.isKey(index) }
+	return other(w.t.Table.PrimaryKey) || slices.ContainsFunc(w.t.Table.Unique, other)
+}
+
+// onDuplicate writes what becomes of a row that is stored: its values are replaced, if it has the key.
+func (w *mysqlWriter) onDuplicate(g group) string {
+	if w.MariaDB {
+		return w.duplicate(g.columns, func(c int) string { return "VALUES(" + w.column(c) + ")" })
+	}
+	alias := w.alias()
+	return " AS " + alias + w.duplicate(g.columns, func(c int) string { return alias + "." + w.column(c) })
+}
+
+// alias is a name for the row that is inserted, other than the table's.
+func (w *mysqlWriter) alias() string {
+	if strings.EqualFold(w.t.Table.Name.Table, "new") {
+		return "`new_row`"
+	}
+	return "`new`"
+}
+
+// duplicate writes ON DUPLICATE KEY UPDATE. It is any unique index that a row meets another in, and any row whose key
+// the collation takes for this one's: the first assignment, of a key column to itself, makes the statement fail where
+// the other row's key is not this one, to the byte. The errors are those of MySQLGuards; NULL keeps the column's type.
+func (w *mysqlWriter) duplicate(columns []int, value func(c int) string) string {
+	const (
+		otherKey  = "(SELECT NULL UNION ALL SELECT NULL)"
+		collision = "IF(18446744073709551615 + CHAR_LENGTH(%) + 1, NULL, NULL)"
+	)
+	var equal, exact []string
+	for _, c := range w.t.Key {
+		stored := w.name + "." + w.column(c)
+		equal = append(equal, stored+" <=> "+value(c))
+		exact = append(exact, w.exact(c, stored)+" <=> "+w.exact(c, value(c)))
+	}
+	first := w.name + "." + w.column(w.t.Key[0])
+	otherwise := otherKey
+	if w.collatedKey() {
+		otherwise = "IF(" + strings.Join(equal, " AND ") + ", " + strings.ReplaceAll(collision, "%", first) + ", " + otherKey + ")"
+	}
+	set := []string{first + " = IF(" + strings.Join(exact, " AND ") + ", " + first + ", " + otherwise + ")"}
+	for _, c := range columns {
+		if !slices.Contains(w.t.Key, c) {
+			set = append(set, w.name+"."+w.column(c)+" = "+value(c))
+		}
+	}
+	return " ON DUPLICATE KEY UPDATE " + strings.Join(set, ", ")
+}
+
+// upsertWithoutIndex updates the rows that are there, and inserts the others: the key is one by configuration only.
+func (w *mysqlWriter) upsertWithoutIndex(rows []Row, g group) {
+	if len(g.columns) > len(w.t.Key) {
+		w.updateGroup(UpsertRows, rows, g, false)
+	}
+	d := w.derived(g.columns)
+	row := func(i int) Row { return rows[g.rows[i]] }
+	values := make([]string, len(g.columns))
+	for i := range values {
+		values[i] = d.column(i)
+	}
+	w.add(&mysqlStatement{
+		kind: UpsertRows, row: row, key: w.rowKey(row),
+		sql: func(i, j int) string {
+			return "INSERT INTO " + w.name + " (" + w.columns(g.columns) + ") SELECT " + strings.Join(values, ", ") + " FROM " +
+				d.rows(j-i, func(dst []byte, k int) []byte { return w.appendRow(dst, row(i+k).Data, g.columns) }) +
+				" WHERE NOT EXISTS (SELECT 1 FROM " + w.name + " AS t WHERE " + w.keyEquals("t", d, w.keyIn(g)) + ")"
+		},
+	}, len(g.rows))
+}

@@ -1,0 +1,3 @@
+DROP TABLE IF EXISTS replicator_witness;
+DROP TABLE IF EXISTS replicator_checkpoints;
+DROP TABLE IF EXISTS replicator_pipelines;

@@ -1,0 +1,32 @@
+-- DDL commits by itself here, so a crash may leave a part of a migration: it is run again then, and each statement must bear it.
+-- A statement ends with a semicolon at the end of its line.
+
+-- Who runs a pipeline. Each start takes the next epoch; saving a checkpoint asks for the latest one.
+CREATE TABLE IF NOT EXISTS replicator_pipelines (
+    pipeline varchar(200) NOT NULL PRIMARY KEY,
+    epoch    bigint       NOT NULL,
+    acquired datetime(6)  NOT NULL
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- Saved checkpoints. The columns before document repeat what it says, for people and for pruning.
+CREATE TABLE IF NOT EXISTS replicator_checkpoints (
+    pipeline  varchar(200) NOT NULL,
+    id        bigint       NOT NULL,
+    epoch     bigint       NOT NULL,
+    created   datetime(6)  NOT NULL,
+    savepoint boolean      NOT NULL,
+    document  longtext     NOT NULL,
+    PRIMARY KEY (pipeline, id)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- The last committed transaction of each worker: checkpoint, and the epoch that wrote it. Every transaction moves its
+-- row as its last statement, and only while epoch is its own.
+CREATE TABLE IF NOT EXISTS replicator_witness (
+    pipeline   varchar(200) NOT NULL,
+    worker     int          NOT NULL,
+    epoch      bigint       NOT NULL,
+    checkpoint bigint       NOT NULL DEFAULT 0,
+    written    bigint       NOT NULL DEFAULT 0,
+    updated    datetime(6)  NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
+    PRIMARY KEY (pipeline, worker)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;

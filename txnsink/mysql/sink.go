@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
+
 	"replicator/sqlgen"
 	"replicator/txnsink"
 )
@@ -64,11 +66,20 @@ func Open(ctx context.Context, c Config) (*Sink, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	control, err := OpenDB(c.URL, c.TLS, c.LockTimeout)
+	driver, err := parseURL(c.URL, c.TLS)
 	if err != nil {
 		return nil, fmt.Errorf("target: %w", err)
 	}
-	sessions, err := OpenDB(c.URL, c.TLS, c.LockTimeout)
+	return connect(ctx, c, driver)
+}
+
+// connect opens what driver describes.
+func connect(ctx context.Context, c Config, driver *mysql.Config) (*Sink, error) {
+	control, err := openDB(driver, c.LockTimeout)
+	if err != nil {
+		return nil, fmt.Errorf("target: %w", err)
+	}
+	sessions, err := openDB(driver, c.LockTimeout)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("target: %w", err), control.Close())
 	}

@@ -34,6 +34,7 @@ const (
 	errXARollbackLock    = 1614 // XA_RBDEADLOCK
 	errXADuplicate       = 1440 // XAER_DUPID
 	errRaised            = 1644 // SIGNAL of a trigger
+	errBinlogFormat      = 1665 // READ COMMITTED with binlog_format STATEMENT
 	errKilled            = 1927 // MariaDB: connection was killed
 
 	adviceOnePhase = "or set delivery to at-least-once, which needs no prepared transactions"
@@ -107,6 +108,8 @@ func plain(err error) error {
 		return &serverError{text: text + ": is the target a replica?"}
 	case errLockWait:
 		return &serverError{text: text + ": another session holds the rows or the table, or FLUSH TABLES WITH READ LOCK is at work"}
+	case errBinlogFormat:
+		return permanent("%s: set binlog_format to ROW or MIXED on the target", text)
 	case errPacketTooLarge:
 		return &serverError{text: text + ": raise max_allowed_packet on the target"}
 	}

@@ -26,27 +26,86 @@ type item struct {
 	event  *debezium.Event
 }
 
-// lane folds events and applies them to the one open transaction that it owns.
+// batches is how many batches a lane has: one is folded while another is applied.
+const batches = 2
+
+// lane folds events in one goroutine, and applies what was folded to the one open transaction that it owns in another.
 type lane struct {
 	*run
 	worker int
 	epoch  int64
 	in     chan work
+	folded chan folded
+	free   chan *sqlgen.Batch
 
-	batch *sqlgen.Batch
+	// Of fold:
+	batch *sqlgen.Batch // nil: none is free yet
+
+	// Of apply:
 	txn   txnsink.Txn     // open; nil: nothing was applied since the last barrier
 	next  int64           // the checkpoint that txn belongs to
 	ended <-chan struct{} // closed when the transaction before is prepared or committed; nil: there was none
 }
 
+// folded is one message from a lane's fold to its apply: statements, with the batch whose memory they share, then
+// perhaps a barrier.
+type folded struct {
+	batch      *sqlgen.Batch // nil: there are no statements
+	statements []sqlgen.Statement
+	barrier    *barrier
+}
+
 func newLane(r *run, worker int) *lane {
-	return &lane{
+	l := &lane{
 		run: r, worker: worker, epoch: r.last.Epoch, next: r.last.ID + 1,
-		in: make(chan work, 1), batch: sqlgen.NewBatch(r.Sink.Dialect()),
+		in: make(chan work, 1), folded: make(chan folded), free: make(chan *sqlgen.Batch, batches),
+	}
+	for range batches {
+		l.free <- sqlgen.NewBatch(r.Sink.Dialect())
+	}
+	return l
+}
+
+// fold takes the router's work.
+func (l *lane) fold(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case w := <-l.in:
+			if err := l.take(ctx, w); err != nil {
+				return err
+			}
+		}
 	}
 }
 
-func (l *lane) loop(ctx context.Context) (err error) {
+func (l *lane) take(ctx context.Context, w work) error {
+	if l.batch == nil && len(w.items) > 0 {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case l.batch = <-l.free:
+		}
+	}
+	for _, it := range w.items {
+		if err := l.batch.Add(it.target, it.event); err != nil {
+			return err
+		}
+	}
+	if !w.flush && w.barrier == nil {
+		return nil
+	}
+	f := folded{barrier: w.barrier}
+	if l.batch != nil {
+		f.batch, f.statements = l.batch, l.batch.Statements()
+		l.batch = nil
+	}
+	return send(ctx, l.folded, f)
+}
+
+// apply writes what was folded.
+func (l *lane) apply(ctx context.Context) (err error) {
 	defer func() {
 		if l.txn != nil {
 			err = errors.Join(err, abort(ctx, l.txn))
@@ -56,58 +115,55 @@ func (l *lane) loop(ctx context.Context) (err error) {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case w := <-l.in:
-			if err := l.do(ctx, w); err != nil {
+		case f := <-l.folded:
+			if err := l.write(ctx, f); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-func (l *lane) do(ctx context.Context, w work) error {
-	for _, it := range w.items {
-		if err := l.batch.Add(it.target, it.event); err != nil {
+func (l *lane) write(ctx context.Context, f folded) error {
+	if len(f.statements) > 0 {
+		if err := l.begin(ctx); err != nil {
+			return err
+		}
+		if err := l.txn.Apply(ctx, f.statements); err != nil {
 			return err
 		}
 	}
-	if w.flush || w.barrier != nil {
-		if err := l.apply(ctx); err != nil {
-			return err
-		}
+	if f.batch != nil {
+		f.batch.Reset()
+		l.free <- f.batch // never blocks: it has room for every batch
 	}
-	if w.barrier == nil {
+	if f.barrier == nil {
 		return nil
 	}
 	txn := l.txn
 	l.txn = nil
-	l.next, l.ended = w.barrier.id+1, w.barrier.ended
-	w.barrier.txns <- txn // never blocks: it has room for every lane
+	l.next, l.ended = f.barrier.id+1, f.barrier.ended
+	f.barrier.txns <- txn // never blocks: it has room for every lane
 	return nil
 }
 
-// apply writes what was folded to the open transaction, which it begins first if there is none: a checkpoint without
-// rows has no transaction.
-func (l *lane) apply(ctx context.Context) error {
-	defer l.batch.Reset() // the statements share its memory
-	statements := l.batch.Statements()
-	if len(statements) == 0 {
+// begin opens the transaction if there is none: a checkpoint without rows has no transaction.
+func (l *lane) begin(ctx context.Context) error {
+	if l.txn != nil {
 		return nil
 	}
-	if l.txn == nil {
-		if l.ended != nil { // a worker has one open transaction at a time
-			select {
-			case <-l.ended:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+	if l.ended != nil { // a worker has one open transaction at a time
+		select {
+		case <-l.ended:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
-		txn, err := l.Sink.Begin(ctx, txnsink.ID{Pipeline: l.Pipeline, Epoch: l.epoch, Checkpoint: l.next, Worker: l.worker})
-		if err != nil {
-			return err
-		}
-		l.txn = txn
 	}
-	return l.txn.Apply(ctx, statements)
+	txn, err := l.Sink.Begin(ctx, txnsink.ID{Pipeline: l.Pipeline, Epoch: l.epoch, Checkpoint: l.next, Worker: l.worker})
+	if err != nil {
+		return err
+	}
+	l.txn = txn
+	return nil
 }
 
 // abort rolls back what was not prepared, also when the run is ending.

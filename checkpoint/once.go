@@ -48,7 +48,8 @@ func (r *run) once(ctx context.Context) (err error) {
 
 	group, ctx := errgroup.WithContext(context.WithoutCancel(ctx))
 	for _, l := range lanes {
-		group.Go(func() error { return l.loop(ctx) })
+		group.Go(func() error { return l.fold(ctx) })
+		group.Go(func() error { return l.apply(ctx) })
 	}
 	ordered := make(chan *job, readAhead)
 	decode := make(chan *job)

@@ -74,8 +74,12 @@ type Table struct {
 	Columns    []Column
 	PrimaryKey []string   // column names in key order; empty: no primary key
 	Unique     [][]string // other unique indexes of plain columns, each in index order
+	Indexes    []Index    // all but the primary key's, where they are known
 	References []Name     // tables that foreign keys of this one point to, without itself
 	Comment    string
+
+	// PrimaryKeyName is the name of the constraint that is the primary key, in a target's catalog.
+	PrimaryKeyName string
 }
 
 // Column returns the column called name, compared exactly.

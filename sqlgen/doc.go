@@ -18,5 +18,6 @@
 // # Dialects
 //
 // A [Dialect] knows one database: how identifiers are quoted, which type stands for which, how a value is encoded, and how
-// folded [Changes] are written as statements. SQL is built there and nowhere else; values are always arguments.
+// folded [Changes] are written as statements. SQL is built there and nowhere else. To PostgreSQL values are arguments; to
+// MySQL and MariaDB they are literals, which one function for each kind of value writes (see [MySQL]).
 package sqlgen

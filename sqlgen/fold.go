@@ -40,6 +40,7 @@ type Changes struct {
 	Updates  []Row // rows with unavailable values: they exist and keep these
 	Marks    []Row // soft deletes of rows that may exist: their key and some of their values
 	Upserts  []Row // in a table with a key
+	Created  int   // how many of Upserts, from the first, the source made: the target lacks them, if they come for the first time
 
 	Replacements []Replacement // in a table without a key
 	Inserts      []Row         // in a table without a key

@@ -151,7 +151,7 @@ func scenarios(seed uint64) []scenario {
 // play runs the scenario: prepared events first, one by one in the source's order, then the rest in batches.
 func (sc scenario) play(t *testing.T, keys int, target *Target, apply func(Changes, []Statement) error) *history {
 	h := newHistory(sc.seed, sc.partitions)
-	b := NewBatch(Postgres{})
+	b := NewBatch(target.dialect)
 	flush := func() {
 		t.Helper()
 		if err := apply(changesOf(b), b.Statements()); err != nil {

@@ -386,6 +386,7 @@ func (tb *table) keyedChanges(c *Changes) {
 			c.Deletes = append(c.Deletes, tb.row(p.key, p.by))
 		}
 	}
+	var changed []Row
 	for i := range k.tracks {
 		tr := &k.tracks[i]
 		if tr.now == none {
@@ -393,6 +394,8 @@ func (tb *table) keyedChanges(c *Changes) {
 		}
 		row := tb.row(tr.row, tr.by)
 		switch {
+		case tr.stored == none && !k.places[tr.now].gone && !holds(row.Data, UnavailableLength):
+			c.Upserts = append(c.Upserts, row)
 		case tr.stored != none && tr.stored != tr.now:
 			c.Moves = append(c.Moves, Move{OldKey: tb.bytes(k.places[tr.stored].key), Row: row})
 		case tr.mark:
@@ -400,7 +403,9 @@ func (tb *table) keyedChanges(c *Changes) {
 		case holds(row.Data, UnavailableLength):
 			c.Updates = append(c.Updates, row)
 		default:
-			c.Upserts = append(c.Upserts, row)
+			changed = append(changed, row)
 		}
 	}
+	c.Created = len(c.Upserts)
+	c.Upserts = append(c.Upserts, changed...)
 }

@@ -94,6 +94,8 @@ func (w *mysqlWriter) equals(c int, literal string) string {
 	switch t := w.t.Columns[c].Type; {
 	case t.Kind == schema.JSON && !w.MariaDB:
 		return name + " = CAST(" + literal + " AS JSON)"
+	case t.Kind == schema.Vector: // MySQL compares a vector with nothing else
+		return "HEX(" + name + ") = HEX(" + literal + ")"
 	case t.Kind == schema.Text && !mysqlInet(t): // of which an index has no more than a prefix
 		return w.exact(c, name) + " = " + literal
 	case mysqlCollated(t):

@@ -3,6 +3,8 @@ package sqlgen
 import (
 	"slices"
 	"strings"
+
+	"replicator/schema"
 )
 
 // upserts inserts rows or replaces their values.
@@ -74,7 +76,11 @@ func (w *mysqlWriter) duplicate(columns []int, value func(c int) string) string 
 	if w.collatedKey() {
 		otherwise = "IF(" + strings.Join(equal, " AND ") + ", " + strings.ReplaceAll(collision, "%", first) + ", " + otherKey + ")"
 	}
-	set := []string{first + " = IF(" + strings.Join(exact, " AND ") + ", " + first + ", " + otherwise + ")"}
+	same := first
+	if w.t.Columns[w.t.Key[0]].Type.Kind == schema.Float32 {
+		same += " + 0e0" // IF passes a FLOAT on in 6 digits
+	}
+	set := []string{first + " = IF(" + strings.Join(exact, " AND ") + ", " + same + ", " + otherwise + ")"}
 	for _, c := range columns {
 		if !slices.Contains(w.t.Key, c) {
 			set = append(set, w.name+"."+w.column(c)+" = "+value(c))

@@ -153,13 +153,17 @@ type pgStatement struct {
 	kind StatementKind
 	sql  string
 	want bool // each row must be there
+	scan bool // no index serves it
 	args func(i, j int) []any
 	row  func(i int) Row
 	key  func(i int) []byte // of row i, of key columns alone; nil: the table has none
+
+	instead  *pgStatement // for rows that are not all there
+	exchange *Exchange
 }
 
 func (s *pgStatement) slice(i, j int) Statement {
-	out := Statement{Table: s.t.Table.Name, Kind: s.kind, SQL: s.sql, Args: s.args(i, j), Rows: j - i, Want: -1}
+	out := Statement{Table: s.t.Table.Name, Kind: s.kind, SQL: s.sql, Args: s.args(i, j), Rows: j - i, Want: -1, Scans: s.scan, Exchange: s.exchange}
 	if s.want {
 		out.Want = int64(j - i)
 	}
@@ -170,6 +174,9 @@ func (s *pgStatement) slice(i, j int) Statement {
 			o.Key = keyText(s.t, s.key(i+k), pgValueText)
 		}
 		return o
+	}
+	if s.instead != nil {
+		out.Instead = func() []Statement { return []Statement{s.instead.slice(i, j)} }
 	}
 	if j-i >= 2 {
 		out.Slice = func(a, b int) Statement { return s.slice(i+a, i+b) }

@@ -28,13 +28,35 @@ func (w *pgWriter) moves(moves []Move) {
 	w.clear(single, chained)
 	w.rekey(single)
 	w.reinsert(chained)
-	var whole []Row
+	w.upserts(whole(moves))
+}
+
+// whole returns the rows that have all of their values.
+func whole(moves []Move) []Row {
+	var rows []Row
 	for _, m := range moves {
 		if !holds(m.Row.Data, UnavailableLength) {
-			whole = append(whole, m.Row)
+			rows = append(rows, m.Row)
 		}
 	}
-	w.upserts(whole)
+	return rows
+}
+
+// trade writes changes of rows that may trade values of unique indexes: as moves, of which most are to the key that the row has.
+func (w *pgWriter) trade(c Changes) {
+	moves := slices.Clone(c.Moves)
+	for _, rows := range [][]Row{c.Updates, c.Upserts} {
+		for _, r := range rows {
+			if key, ok := w.t.rowKey(nil, r.Data); ok {
+				moves = append(moves, Move{OldKey: key, Row: r})
+			}
+		}
+	}
+	chained, _ := splitMoves(w.t, moves, true)
+	w.clear(chained)
+	w.reinsert(chained)
+	w.upserts(whole(moves))
+	w.updates(c.Marks, false)
 }
 
 // movedRow is a move with its canonical new key.
@@ -178,6 +200,7 @@ func (w *pgWriter) reinsert(rows []movedRow) {
 		}
 		return args
 	})
+	s.scan, s.exchange = true, w.exchange // it reads all of the deleted rows, to join them
 	w.out = append(w.out, s.slice(0, len(rows)))
 	w.checkPartial(rows)
 }

@@ -159,25 +159,6 @@ func (Postgres) Quote(ident string) string {
 	return `"` + strings.ReplaceAll(ident, `"`, `""`) + `"`
 }
 
-// TargetTable returns the PostgreSQL table that holds the rows of source. Generated columns become plain ones, since
-// their values are sent, and defaults are left out for the same reason.
-func (p Postgres) TargetTable(source schema.Table, as schema.Name, o Options) (schema.Table, error) {
-	out := schema.Table{Name: schema.Name{Schema: p.ShortName(as.Schema), Table: p.ShortName(as.Table)}, Comment: source.Comment}
-	for _, c := range source.Columns {
-		native, err := pgNative(c.Type, o)
-		if err != nil {
-			return out, &RowError{Class: UnsupportedType, Table: as, Column: c.Name, Err: err}
-		}
-		out.Columns = append(out.Columns, schema.Column{
-			Name: p.ShortName(c.Name), Type: PostgresType(native), NotNull: c.NotNull, Comment: c.Comment,
-		})
-	}
-	for _, k := range source.PrimaryKey {
-		out.PrimaryKey = append(out.PrimaryKey, p.ShortName(k))
-	}
-	return out, nil
-}
-
 // pgNative returns the name of the type, as format_type writes it, that holds every value of t.
 func pgNative(t schema.Type, o Options) (string, error) {
 	switch t.Kind {
@@ -280,26 +261,6 @@ func withScale(name string, scale int, rest string) string {
 		return name + rest
 	}
 	return fmt.Sprintf("%s(%d)%s", name, scale, rest)
-}
-
-// CreateTable returns the statements that create t.
-func (p Postgres) CreateTable(t schema.Table) []string {
-	var b strings.Builder
-	b.WriteString("CREATE TABLE IF NOT EXISTS " + p.table(t.Name) + " (")
-	for i, c := range t.Columns {
-		if i > 0 {
-			b.WriteString(",")
-		}
-		b.WriteString("\n\t" + p.Quote(c.Name) + " " + c.Type.Native)
-		if c.NotNull {
-			b.WriteString(" NOT NULL")
-		}
-	}
-	if len(t.PrimaryKey) > 0 {
-		b.WriteString(",\n\tPRIMARY KEY (" + p.list(t.PrimaryKey) + ")")
-	}
-	b.WriteString("\n)")
-	return []string{b.String()}
 }
 
 // table returns the quoted name of a table; without a schema the connection's search_path finds it.

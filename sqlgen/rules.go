@@ -67,7 +67,7 @@ func renamedTo(rename map[string]string, name string) bool {
 // deletes. Its error is a *[RowError] without an Origin.
 func (r *Rules) Arrange(source schema.Table) (schema.Table, error) {
 	out := source
-	out.Columns, out.PrimaryKey, out.Unique = nil, nil, nil
+	out.Columns, out.PrimaryKey, out.Unique, out.Indexes = nil, nil, nil, r.indexes(source.Indexes)
 	refuse := func(class Class, column string, err error) (schema.Table, error) {
 		return schema.Table{}, &RowError{Class: class, Table: source.Name, Column: column, Err: err}
 	}
@@ -100,6 +100,27 @@ func (r *Rules) Arrange(source schema.Table) (schema.Table, error) {
 		out.Columns = append(out.Columns, schema.Column{Name: r.Soft, Type: schema.Type{Kind: schema.Bool}})
 	}
 	return out, nil
+}
+
+// indexes returns a source's indexes by the target's names of columns, without those that a left out column is in. Rows that
+// are deleted in name only keep their values, which another row may then have: no index is unique among them.
+func (r *Rules) indexes(source []schema.Index) []schema.Index {
+	var out []schema.Index
+	for _, x := range source {
+		columns := make([]string, 0, len(x.Columns))
+		for _, name := range x.Columns {
+			if as, ok := r.named(name); ok {
+				columns = append(columns, as)
+			}
+		}
+		if len(columns) < len(x.Columns) {
+			continue
+		}
+		x.Columns = columns
+		x.Unique = x.Unique && r.Delete != DeleteSoft
+		out = append(out, x)
+	}
+	return out
 }
 
 var (

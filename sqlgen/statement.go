@@ -2,6 +2,7 @@ package sqlgen
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"replicator/debezium"
@@ -13,7 +14,7 @@ type Statement struct {
 	Table schema.Name
 	Kind  StatementKind
 	SQL   string
-	Args  []any // what the dialect's driver takes; for PostgreSQL each is an [Array]
+	Args  []any // what the dialect's driver takes; for PostgreSQL each is an [Array], for MySQL there are none
 	Rows  int   // how many rows it carries; 0 for Truncate
 	Want  int64 // rows that it must affect, or the target does not hold what the source says; -1: any number
 
@@ -22,7 +23,25 @@ type Statement struct {
 	// Slice returns the same statement for the rows [i, j): how a sink finds the one row that the database refuses.
 	// It is nil when Rows < 2.
 	Slice func(i, j int) Statement
+
+	// Instead makes statements of the same effect that always do, for one that is faster and may not do: the sink runs
+	// them when it affects fewer rows than Want or, having undone it, when it is refused and has Data. nil: there are none.
+	Instead func() []Statement
+	// Data is what the statement reads, as PostgreSQL's COPY does; nil: nothing. Such a statement has no Args, Origin
+	// and Slice.
+	Data func() io.Reader
+	// Exchange is shared by the statements of a table that a unique index can refuse because rows trade its values; nil:
+	// the statement is none of them.
+	Exchange *Exchange
+	// Scans says that no index of the table serves the statement, so the server had better read the table once.
+	Scans bool
 }
+
+// Exchange is another way to write a table's changes but for its deletes, for when a unique index refuses a value that
+// another row of the batch is to give up: rows that trade values cannot be changed one after the other. The sink undoes
+// the batch, and runs it again with Statements in place of all statements that have this Exchange. They remove the rows
+// and insert them again, so they are for sessions only in which that sets off nothing else.
+type Exchange struct{ Statements func() []Statement }
 
 // StatementKind is what a statement does.
 type StatementKind uint8

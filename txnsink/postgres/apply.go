@@ -14,7 +14,8 @@ import (
 const maxSend = 16 << 20
 
 // Apply runs statements, in one round trip for every maxSend bytes. Each round trip has a savepoint: when a row is refused,
-// everything before the round trip stands, and the statement is tried on ever fewer rows until one is left.
+// everything before the round trip stands, and the statement is tried on ever fewer rows until one is left. Apply itself
+// has another, to begin again when rows trade values of a unique index.
 func (t *txn) Apply(ctx context.Context, batch []sqlgen.Statement) error {
 	if err := t.usable(); err != nil {
 		return err
@@ -22,20 +23,111 @@ func (t *txn) Apply(ctx context.Context, batch []sqlgen.Statement) error {
 	if err := t.session.trim(ctx); err != nil {
 		return t.fail(ctx, err)
 	}
+	if err := t.applyAll(ctx, t.session.choose(batch)); err != nil {
+		return t.fail(ctx, err)
+	}
+	return nil
+}
+
+// applyAll runs batch, and once more for each table whose rows trade values of a unique index.
+func (t *txn) applyAll(ctx context.Context, batch []sqlgen.Statement) error {
+	t.fresh = true
+	for {
+		err := t.sendAll(ctx, batch)
+		var trade *tradeError
+		if !errors.As(err, &trade) {
+			return err
+		}
+		if err := t.session.simple(ctx, "ROLLBACK TO SAVEPOINT apply"); err != nil {
+			return err
+		}
+		t.saved, t.scans = false, t.scanned
+		batch = exchanged(batch, trade.exchange)
+	}
+}
+
+// tradeError is a value that a unique index refuses, of a table that can be written so that rows may trade values.
+type tradeError struct {
+	exchange *sqlgen.Exchange
+	error
+}
+
+func (e *tradeError) Unwrap() error { return e.error }
+
+// trades says whether err is worth an exchange. One removes rows and inserts them again, which must not set off what
+// the target's foreign keys do when a row is removed.
+func (t *txn) trades(s *sqlgen.Statement, err error) bool {
+	return s.Exchange != nil && code(err) == codeUniqueViolation && !t.sink.FiresTriggers()
+}
+
+// exchanged puts the exchange's statements in place of the first statement that has it, and leaves out the others.
+func exchanged(batch []sqlgen.Statement, e *sqlgen.Exchange) []sqlgen.Statement {
+	var out []sqlgen.Statement
+	found := false
+	for _, s := range batch {
+		switch {
+		case s.Exchange != e:
+			out = append(out, s)
+		case !found:
+			found = true
+			out = append(out, e.Statements()...)
+		}
+	}
+	return out
+}
+
+func (t *txn) sendAll(ctx context.Context, batch []sqlgen.Statement) error {
 	for len(batch) > 0 {
+		if err := t.plan(ctx, batch[0].Scans); err != nil {
+			return err
+		}
 		n := sendable(batch)
-		if err := t.send(ctx, batch[:n]); err != nil {
-			return t.fail(ctx, err)
+		send := t.send
+		if batch[0].Data != nil {
+			send = t.copy
+		}
+		if err := send(ctx, batch[:n]); err != nil {
+			return err
 		}
 		batch = batch[n:]
 	}
 	return nil
 }
 
-// sendable returns how many of the first statements fit into a round trip: at least one.
+// plan lets the server's planner choose freely for statements that no index serves. For all others it is held to the index
+// (see planner): it takes an array of thousands of keys, on a table that it last looked at when it was small, for a reason to
+// read all of the table. The setting is the transaction's, and stands before the savepoint of the next round trip.
+func (t *txn) plan(ctx context.Context, scans bool) error {
+	if scans == t.scans {
+		return nil
+	}
+	to := "off"
+	if scans {
+		to = "on"
+	}
+	b := &pgconn.Batch{}
+	t.begin(b)
+	for _, name := range []string{"enable_hashjoin", "enable_mergejoin", "enable_seqscan"} {
+		b.ExecParams("SET LOCAL "+name+" = "+to, nil, nil, nil, nil)
+	}
+	if _, err := t.session.run(ctx, b); err != nil {
+		return err
+	}
+	t.scans = scans
+	return nil
+}
+
+// sendable returns how many of the first statements fit into a round trip: at least one, just one that reads data, and
+// none that are planned otherwise.
 func sendable(batch []sqlgen.Statement) int {
 	size := 0
 	for i := range batch {
+		switch {
+		case batch[i].Data != nil:
+			return max(i, 1)
+		case batch[i].Scans != batch[0].Scans:
+			return i
+		}
 		for _, a := range batch[i].Args {
 			if array, ok := a.(sqlgen.Array); ok {
 				size += len(array.Data)
@@ -51,31 +143,90 @@ func sendable(batch []sqlgen.Statement) int {
 // send runs statements under a fresh savepoint.
 func (t *txn) send(ctx context.Context, batch []sqlgen.Statement) error {
 	b := &pgconn.Batch{}
-	before := t.begin(b)
-	if t.saved {
-		b.ExecParams("RELEASE SAVEPOINT batch", nil, nil, nil, nil)
-		before++
-	}
-	b.ExecParams("SAVEPOINT batch", nil, nil, nil, nil)
-	before++
+	before := t.save(b)
 	for i := range batch {
 		if err := t.session.add(ctx, b, &batch[i]); err != nil {
 			return err
 		}
 	}
 	tags, err := t.session.run(ctx, b)
-	t.saved = true
 	done := len(tags) - before
 	if err == nil {
 		done, err = shortfall(batch, tags[before:])
 	}
 	if err == nil {
-		return nil
+		return t.complete(ctx, batch, tags[before:])
 	}
 	if done < 0 || !refused(err) {
 		return err
 	}
+	if t.trades(&batch[done], err) {
+		return &tradeError{batch[done].Exchange, err}
+	}
 	return t.locate(ctx, batch[:done], &batch[done], err)
+}
+
+// complete runs what stands instead of statements that found fewer rows than they are for.
+func (t *txn) complete(ctx context.Context, batch []sqlgen.Statement, tags []pgconn.CommandTag) error {
+	for i := range batch {
+		s := &batch[i]
+		if s.Instead == nil {
+			continue
+		}
+		short := tags[i].RowsAffected() != s.Want
+		t.session.tried(s.SQL, !short)
+		if short {
+			if err := t.sendAll(ctx, s.Instead()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// save appends fresh savepoints to a round trip, and returns how many statements that took.
+func (t *txn) save(b *pgconn.Batch) int {
+	n := t.begin(b)
+	add := func(sql string) {
+		b.ExecParams(sql, nil, nil, nil, nil)
+		n++
+	}
+	switch {
+	case t.fresh && t.applied:
+		add("RELEASE SAVEPOINT apply")
+	case !t.fresh && t.saved:
+		add("RELEASE SAVEPOINT batch")
+	}
+	if t.fresh {
+		add("SAVEPOINT apply")
+		t.fresh, t.applied, t.scanned = false, true, t.scans
+	}
+	add("SAVEPOINT batch")
+	t.saved = true
+	return n
+}
+
+// copy runs the one statement of batch, a COPY, under a fresh savepoint. When the server refuses it, as it does for a
+// single row that is there, what stands instead of it is run, and tells the row that is to blame if there is one.
+func (t *txn) copy(ctx context.Context, batch []sqlgen.Statement) error {
+	s := &batch[0]
+	b := &pgconn.Batch{}
+	t.save(b)
+	if _, err := t.session.run(ctx, b); err != nil {
+		return err
+	}
+	tag, err := t.session.conn.PgConn().CopyFrom(ctx, s.Data(), s.SQL)
+	if err == nil && tag.RowsAffected() != int64(s.Rows) {
+		return fmt.Errorf("%q took %d of %d rows", s.SQL, tag.RowsAffected(), s.Rows)
+	}
+	t.session.tried(s.SQL, err == nil)
+	if err == nil || code(err) == "" {
+		return err
+	}
+	if err := t.session.simple(ctx, "ROLLBACK TO SAVEPOINT batch"); err != nil {
+		return err
+	}
+	return t.sendAll(ctx, s.Instead())
 }
 
 // wantError is a statement that succeeded on another number of rows than the source's events call for.
@@ -85,10 +236,10 @@ func (e *wantError) Error() string {
 	return fmt.Sprintf("the target has %d of the %d rows that the source changed", e.got, e.want)
 }
 
-// shortfall returns the first statement that did not affect the rows that it must.
+// shortfall returns the first statement that did not affect the rows that it must, and has none instead.
 func shortfall(batch []sqlgen.Statement, tags []pgconn.CommandTag) (int, error) {
 	for i, tag := range tags {
-		if want := batch[i].Want; want >= 0 && tag.RowsAffected() != want {
+		if want := batch[i].Want; want >= 0 && batch[i].Instead == nil && tag.RowsAffected() != want {
 			return i, &wantError{tag.RowsAffected(), want}
 		}
 	}
@@ -151,6 +302,13 @@ func (t *txn) attempt(ctx context.Context, s *sqlgen.Statement) error {
 	tags, err := t.session.run(ctx, b)
 	if err == nil {
 		_, err = shortfall([]sqlgen.Statement{*s}, tags[1:])
+	}
+	if err == nil && s.Instead != nil && tags[1].RowsAffected() != s.Want {
+		for _, other := range s.Instead() {
+			if err := t.attempt(ctx, &other); err != nil {
+				return err
+			}
+		}
 	}
 	if err == nil || !refused(err) {
 		return err

@@ -86,31 +86,37 @@ ORDER BY a.attnum`
 	return err
 }
 
-// readIndexes reads the primary key and the unique indexes that ON CONFLICT can use: of plain columns, whole, checked at once.
+// readIndexes reads indexes, among them the primary key and the unique ones that ON CONFLICT can use: of plain columns, whole,
+// checked at once.
 func (s *Sink) readIndexes(ctx context.Context, c *pgx.Conn, oid uint32, t *schema.Table) error {
-	const query = `SELECT i.indisprimary, i.indimmediate, ARRAY(
+	const query = `SELECT x.relname, i.indisprimary, i.indisunique, i.indimmediate, CASE WHEN i.indexprs IS NOT NULL THEN 'expression'
+	WHEN i.indpred IS NOT NULL THEN 'partial' WHEN m.amname <> 'btree' THEN m.amname ELSE '' END, ARRAY(
 	SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, n)
 	JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
 	WHERE k.n <= i.indnkeyatts ORDER BY k.n)
-FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid
-WHERE i.indrelid = $1 AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid JOIN pg_catalog.pg_am m ON m.oid = x.relam
+WHERE i.indrelid = $1 AND i.indisvalid
 ORDER BY x.relname`
 	rows, err := c.Query(ctx, query, oid)
 	if err != nil {
 		return err
 	}
+	var x schema.Index
 	var primary, immediate bool
-	var columns []string
-	_, err = pgx.ForEachRow(rows, []any{&primary, &immediate, &columns}, func() error {
-		key := append([]string(nil), columns...)
+	_, err = pgx.ForEachRow(rows, []any{&x.Name, &primary, &x.Unique, &immediate, &x.Special, &x.Columns}, func() error {
+		found := x
+		found.Columns = append([]string(nil), x.Columns...)
 		switch {
 		case primary && !immediate:
 			s.config.Log.Warn("the primary key is deferrable, so it cannot be used to find rows: set the table's key in the configuration, "+
 				"or make it NOT DEFERRABLE", "table", t.Name.String())
 		case primary:
-			t.PrimaryKey = key
-		case immediate:
-			t.Unique = append(t.Unique, key)
+			t.PrimaryKey, t.PrimaryKeyName = found.Columns, found.Name
+		default:
+			t.Indexes = append(t.Indexes, found)
+		}
+		if x.Unique && x.Special == "" && immediate && !primary {
+			t.Unique = append(t.Unique, found.Columns)
 		}
 		return nil
 	})

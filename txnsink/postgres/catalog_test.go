@@ -53,8 +53,16 @@ CREATE TABLE deferred (id int PRIMARY KEY DEFERRABLE)`)
 		},
 		PrimaryKey: []string{"vc", "a"},
 		Unique:     [][]string{{"d", "b"}, {"m"}},
-		References: []schema.Name{{Schema: "Crm", Table: "other"}, {Schema: "public", Table: "parent"}},
-		Comment:    "odd",
+		Indexes: []schema.Index{
+			{Name: `Odd "t"_b_idx`, Columns: []string{"b"}, Unique: true, Special: "partial"},
+			{Name: `Odd "t"_d_b_key`, Columns: []string{"d", "b"}, Unique: true},
+			{Name: `Odd "t"_lower_idx`, Unique: true, Special: "expression"},
+			{Name: `Odd "t"_m_d_key`, Columns: []string{"m"}, Unique: true},
+			{Name: `Odd "t"_ts_key`, Columns: []string{"ts"}, Unique: true},
+		},
+		PrimaryKeyName: `Odd "t"_pkey`,
+		References:     []schema.Name{{Schema: "Crm", Table: "other"}, {Schema: "public", Table: "parent"}},
+		Comment:        "odd",
 	}
 	want.Columns[0].Comment = "money"
 	got, err := s.Table(t.Context(), want.Name)

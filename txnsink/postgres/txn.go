@@ -21,7 +21,11 @@ type txn struct {
 	id      txnsink.ID
 	session *session
 	begun   bool
-	saved   bool  // the savepoint is set
+	fresh   bool  // the next round trip begins an Apply
+	applied bool  // the savepoint "apply" is set, before the last Apply
+	saved   bool  // within it the savepoint "batch" is set, before the last round trip
+	scans   bool  // the planner is free (see plan)
+	scanned bool  // what scans was at the savepoint "apply"
 	failed  error // why only Abort may follow
 	over    bool
 }

@@ -5,11 +5,13 @@ import (
 	"log/slog"
 	"os"
 	"regexp"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"replicator/checkpoint"
+	"replicator/debezium/kafka"
 	"replicator/debezium/registry"
 	"replicator/sqlgen"
 )
@@ -37,7 +39,10 @@ type sourceConfig struct {
 	Format        string
 	Binary        string
 	TimePrecision string
-	Registry      registry.Config // its URL is empty if there is none
+	TLS           tlsConfig
+	SASL          kafka.SASL
+	Registry      registry.Config // its URL is empty if there is none; its TLS is RegistryTLS
+	RegistryTLS   tlsConfig
 }
 
 type targetConfig struct {
@@ -124,6 +129,15 @@ func parseConfig(file string, text []byte, overrides []string, getenv func(strin
 	d.require(root)
 	if c.Source.Format == "avro" && c.Source.Registry.URL == "" {
 		d.missing("source.registry.url", "source.format: avro needs the registry that the connector uses")
+	}
+	if c.Source.SASL.Mechanism == "" && c.Source.SASL.Username != "" {
+		d.missing("source.sasl.mechanism", "the way to log in, "+mustBe(kafka.Mechanisms))
+	}
+	if c.Source.SASL.Mechanism != "" && c.Source.SASL.Username == "" {
+		d.missing("source.sasl.username", "the user to log in as")
+	}
+	if c.Source.RegistryTLS.On && !strings.HasPrefix(c.Source.Registry.URL, "https://") {
+		d.missing("source.registry.url", "source.registry.tls needs one that begins with https://")
 	}
 	if err := d.err(); err != nil {
 		return config{}, err

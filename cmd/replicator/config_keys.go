@@ -70,9 +70,6 @@ func configKeys(c *config) []key {
 	}
 }
 
-// tlsKeys are the keys of a tls section.
-var tlsKeys = []string{"ca", "cert", "key", "server_name", "insecure_skip_verify"}
-
 func sourceKeys(c *sourceConfig) section {
 	return section{
 		{name: "brokers", value: list{&c.Brokers, 1, hostPort}, required: "Kafka's addresses, as in [127.0.0.1:9092]"},
@@ -84,12 +81,17 @@ func sourceKeys(c *sourceConfig) section {
 		{name: "format", value: oneOf(&c.Format, []string{"auto", "json", "avro"}, "protobuf")},
 		{name: "binary", value: oneOf(&c.Binary, []string{"base64", "base64-url-safe", "hex"})},
 		{name: "time_precision", value: oneOf(&c.TimePrecision, []string{"auto", "adaptive", "connect"})},
-		{name: "tls", value: off{"Kafka over TLS", tlsKeys}},
-		{name: "sasl", value: off{"logging in to Kafka", []string{"mechanism", "username", "password"}}},
+		{name: "tls", value: tlsSection{&c.TLS}},
+		{name: "sasl", value: section{
+			{name: "mechanism", value: word(&c.SASL.Mechanism, saslMechanism)},
+			{name: "username", value: word(&c.SASL.Username)},
+			{name: "password", value: secretWord(&c.SASL.Password)},
+		}},
 		{name: "registry", value: section{
 			{name: "url", value: registryURL(&c.Registry.URL)},
 			{name: "username", value: word(&c.Registry.Username)},
 			{name: "password", value: secretWord(&c.Registry.Password)},
+			{name: "tls", value: tlsSection{&c.RegistryTLS}},
 			{name: "ids", value: oneOf(&c.Registry.IDs, []registry.Numbering{registry.AutoIDs, registry.GlobalIDs, registry.ContentIDs})},
 		}},
 	}
@@ -98,7 +100,7 @@ func sourceKeys(c *sourceConfig) section {
 func targetKeys(c *targetConfig) section {
 	return section{
 		{name: "url", value: targetURL(&c.URL), required: "the database to write to, as in postgres://user:${PGPASSWORD}@host:5432/db"},
-		{name: "tls", value: off{"TLS settings beside the URL; a postgres:// URL takes sslmode and sslrootcert", tlsKeys}},
+		{name: "tls", value: off{"TLS settings beside the URL; a postgres:// URL takes sslmode and sslrootcert"}},
 		{name: "table", value: word(&c.Table, tableTemplate)},
 	}
 }

@@ -112,8 +112,14 @@ func TestConfigErrorsOfRequiredKeys(t *testing.T) {
 		{"brokers: [127.0.0.1:9092]", "brokers: [localhost]", `c.yaml:3: source.brokers[0]: "localhost" must be HOST:PORT, as in 127.0.0.1:9092`},
 		{"topics: ['shop", "topics: ['[shop", "c.yaml:4: source.topics[0]: \"[shop\\\\.shop\\\\..*\" is no regular expression: error parsing regexp: missing closing ]: `[shop\\.shop\\..*)$`"},
 		{"topics:", "start: yesterday\n  topics:", `c.yaml:4: source.start: "yesterday" must be earliest, latest or a time as in 2026-01-31T00:00:00Z`},
-		{"topics:", "tls: {}\n  topics:", "c.yaml:4: source.tls: is not yet served by this version (Kafka over TLS); leave the key out"},
-		{"topics:", "sasl: {mechanism: PLAIN}\n  topics:", "c.yaml:4: source.sasl: is not yet served by this version (logging in to Kafka); leave the key out"},
+		{"topics:", "tls: true\n  topics:", "c.yaml:4: source.tls: must be keys with values (ca, cert, key, server_name, insecure_skip_verify), not a single value"},
+		{"topics:", "tls: {cert: c.pem}\n  topics:", "c.yaml:4: source.tls: cert and key go together: the certificate that this client shows, and its private key"},
+		{"topics:", "tls: {insecure_skip_verify: true, ca: a.pem}\n  topics:", "c.yaml:4: source.tls: ca and server_name have no effect with insecure_skip_verify: true, which trusts any server"},
+		{"topics:", "sasl: {mechanism: PLAIN}\n  topics:", "c.yaml: source.sasl.username: is missing: the user to log in as"},
+		{"topics:", "sasl: {username: u, password: secret}\n  topics:", "c.yaml: source.sasl.mechanism: is missing: the way to log in, it must be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"},
+		{"topics:", "sasl: {mechanism: OAUTHBEARER}\n  topics:", `c.yaml:4: source.sasl.mechanism: "OAUTHBEARER" is not yet served by this version; it must be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512`},
+		{"topics:", "sasl: {mechanism: scram}\n  topics:", `c.yaml:4: source.sasl.mechanism: "scram" is none of its values; it must be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512`},
+		{"topics:", "registry: {url: 'http://r', tls: {}}\n  topics:", "c.yaml: source.registry.url: is missing: source.registry.tls needs one that begins with https://"},
 		{"topics:", "format: protobuf\n  topics:", `c.yaml:4: source.format: "protobuf" is not yet served by this version; it must be auto, json or avro`},
 		{"topics:", "format: avro\n  topics:", "c.yaml: source.registry.url: is missing: source.format: avro needs the registry that the connector uses"},
 		{"topics:", "deduplicate: perhaps\n  topics:", `c.yaml:4: source.deduplicate: "perhaps" must be true or false`},
@@ -297,11 +303,9 @@ func TestExampleHasEveryKeyWithALineOnIt(t *testing.T) {
 			t.Errorf("%s shows no key %s of a rule", example, p)
 		}
 	}
-	for _, k := range []key{{name: "source.tls"}, {name: "source.sasl"}, {name: "target.tls"}} {
-		for _, name := range keys.find(k.name).(off).keys {
-			if last := k.name[strings.LastIndexByte(k.name, '.')+1:]; !shown[last+"."+name] {
-				t.Errorf("%s shows no key %s.%s", example, k.name, name)
-			}
+	for _, name := range tlsKeys(new(tlsConfig)).names() {
+		if !shown["tls."+name] {
+			t.Errorf("%s shows no key %s of a tls section", example, name)
 		}
 	}
 	for i, line := range strings.Split(string(b), "\n") {

@@ -376,10 +376,7 @@ func laterSecret(what string) secret {
 }
 
 // off is a section that this version knows and does not serve: it must be absent, or have no value.
-type off struct {
-	what string
-	keys []string
-}
+type off struct{ what string }
 
 func (o off) set(d *document, n *yaml.Node, path string) {
 	if n = resolve(n); !isNull(n) {

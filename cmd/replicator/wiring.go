@@ -54,7 +54,11 @@ func (s kafkaSource) History(ctx context.Context, topic string, from int64) ([]d
 func openSource(c *config, log *slog.Logger) (*kafka.Source, error) {
 	k := kafka.Config{
 		Brokers: c.Source.Brokers, Topics: c.Source.Topics, Start: c.Source.Start,
-		ClientID: "replicator-" + c.Pipeline, Log: log,
+		ClientID: "replicator-" + c.Pipeline, Log: log, SASL: c.Source.SASL,
+	}
+	var err error
+	if k.TLS, err = c.Source.TLS.load(); err != nil {
+		return nil, fmt.Errorf("source.tls: %w", err)
 	}
 	for _, topic := range []string{c.Source.SchemaChanges, c.Source.Transactions} {
 		if topic != "" {
@@ -73,13 +77,27 @@ func openDecoder(c *config, log *slog.Logger) (*debezium.Decoder, error) {
 		}
 	}
 	if c.Source.Registry.URL != "" {
-		r, err := registry.New(c.Source.Registry)
+		r, err := openRegistry(c)
 		if err != nil {
-			return nil, fmt.Errorf("source.registry: %w", err)
+			return nil, err
 		}
 		d.Schemas = r
 	}
 	return debezium.NewDecoder(d), nil
+}
+
+// openRegistry describes the schema registry. It connects to nothing.
+func openRegistry(c *config) (*registry.Client, error) {
+	r := c.Source.Registry
+	var err error
+	if r.TLS, err = c.Source.RegistryTLS.load(); err != nil {
+		return nil, fmt.Errorf("source.registry.tls: %w", err)
+	}
+	out, err := registry.New(r)
+	if err != nil {
+		return nil, fmt.Errorf("source.registry: %w", err)
+	}
+	return out, nil
 }
 
 // formats are the values of source.format.

@@ -35,7 +35,7 @@ var _ checkpoint.Store = (*Store)(nil)
 func Open(ctx context.Context, url string, t *tls.Config) (*Store, error) {
 	db, err := sink.OpenDB(url, t, lockTimeout)
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint store: %w", err)
+		return nil, fmt.Errorf("the checkpoint store's URL %w", err)
 	}
 	db.SetMaxOpenConns(maxSessions)
 	if err := db.PingContext(ctx); err != nil {

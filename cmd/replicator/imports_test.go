@@ -49,7 +49,7 @@ var allowedImports = map[string][]string{
 	// The command, which wires.
 	"cmd/replicator": {
 		"schema", "debezium", "debezium/kafka", "debezium/registry", "sqlgen", "txnsink", "txnsink/postgres",
-		"checkpoint", "checkpoint/file", "checkpoint/postgres", "cmd/replicator/demo", "txnsink/postgres/preflight",
+		"txnsink/mysql", "checkpoint/mysql", "checkpoint", "checkpoint/file", "checkpoint/postgres", "cmd/replicator/demo", "txnsink/postgres/preflight",
 		"github.com/spf13/cobra", "go.yaml.in/yaml/v3",
 	},
 	"cmd/replicator/demo": {

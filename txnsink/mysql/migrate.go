@@ -82,7 +82,7 @@ func migration(ctx context.Context, url string, t *tls.Config, do func(*migrate.
 	}
 	config, err := parseURL(url, t)
 	if err != nil {
-		return err
+		return permanent("the URL %v", err)
 	}
 	db, err := openDB(config, defaultLockTimeout)
 	if err != nil {

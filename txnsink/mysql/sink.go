@@ -68,7 +68,7 @@ func Open(ctx context.Context, c Config) (*Sink, error) {
 	}
 	driver, err := parseURL(c.URL, c.TLS)
 	if err != nil {
-		return nil, fmt.Errorf("target: %w", err)
+		return nil, fmt.Errorf("the target's URL %w", err)
 	}
 	return connect(ctx, c, driver)
 }

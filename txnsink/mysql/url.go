@@ -15,23 +15,29 @@ const (
 	dialTimeout = 10 * time.Second
 )
 
+// CheckURL says whether a URL can be one of a target's. Its error does not show it.
+func CheckURL(text string) error {
+	_, err := parseURL(text, nil)
+	return err
+}
+
 // parseURL reads a URL as mysql://user:password@host:3306/database, or with mariadb://. t is how to speak TLS; nil: not at all. The
 // URL takes no parameters: one that asks for TLS must not be read over. No error shows the URL, which holds the password.
 func parseURL(text string, t *tls.Config) (*mysql.Config, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return nil, permanent("the URL cannot be read; characters such as @ / # %% of a password must be percent-encoded")
+		return nil, permanent("cannot be read as a URL; characters such as @ / # %% of a password must be percent-encoded, or come from ${NAME} in the configuration")
 	case u.Scheme != "mysql" && u.Scheme != "mariadb":
-		return nil, permanent("the URL must begin with mysql:// or mariadb://")
+		return nil, permanent("must begin with mysql:// or mariadb://")
 	case u.RawQuery != "" || u.Fragment != "":
-		return nil, permanent("the URL has parameters after the database's name, and takes none: TLS is set by target.tls")
+		return nil, permanent("has parameters after the database's name, and takes none: TLS is set by target.tls")
 	case u.Hostname() == "":
-		return nil, permanent("the URL names no host, as in mysql://user@host:3306/database")
+		return nil, permanent("names no host, as in mysql://user@host:3306/database")
 	}
 	database := strings.TrimPrefix(u.Path, "/")
 	if database == "" || strings.Contains(database, "/") {
-		return nil, permanent("the URL must name the database, as in mysql://user@host:3306/database: the replicator's own tables are in it")
+		return nil, permanent("must name the database, as in mysql://user@host:3306/database: the replicator's own tables are in it")
 	}
 	port := u.Port()
 	if port == "" {

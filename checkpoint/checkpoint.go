@@ -15,7 +15,9 @@ type Checkpoint struct {
 	Epoch     int64
 	ID        int64 // 0: none was saved yet; numbers grow over all epochs
 	Positions debezium.Positions
-	Txns      []txnsink.ID // empty in modes without prepared transactions
+	Txns      []txnsink.ID // empty in modes that have nothing left to commit when a checkpoint is saved
+	Parts     []int        // write-ahead: how many parts of the log each of Txns has; otherwise nil: they are prepared
+	Ahead     []Ahead      // one-phase: the lanes that were further than Positions when the pipeline was recovered
 	Rows      int64        // rows applied since the checkpoint before
 	Created   time.Time
 	Savepoint bool   // pruning keeps it
@@ -35,6 +37,8 @@ type Store interface {
 	List(ctx context.Context, pipeline string) ([]Checkpoint, error)
 	// Load returns one checkpoint, or ErrNotFound.
 	Load(ctx context.Context, pipeline string, id int64) (Checkpoint, error)
+	// Forget removes one checkpoint, also a savepoint, but never the last: that is an error. One that is not there: ErrNotFound.
+	Forget(ctx context.Context, pipeline string, id int64) error
 	Close() error
 }
 

@@ -9,6 +9,10 @@ import (
 	"replicator/txnsink"
 )
 
+// OldTransaction is the age from which a prepared transaction is worth a warning: while it is in doubt it holds locks and
+// stops vacuum.
+const OldTransaction = time.Minute
+
 // sweepEvery is how often a running pipeline looks for transactions of earlier epochs that turned up after recovery.
 const sweepEvery = 30 * time.Second
 
@@ -17,7 +21,9 @@ type barrier struct {
 	id        int64
 	positions debezium.Positions
 	seen      []Seen
+	ahead     []Ahead
 	rows      int64
+	savepoint bool
 	lanes     int
 	txns      chan txnsink.Txn // with room for every lane; nil: the lane has none
 	ended     chan struct{}    // closed when the transactions are prepared or committed: lanes may begin new ones
@@ -77,7 +83,14 @@ func (c *committer) complete(ctx context.Context, b *barrier) error {
 		return nil
 	}
 	prepare := func() error { return end(func(t txnsink.Txn) error { return t.PreCommit(ctx) }) }
-	commit := func() error { return end(func(t txnsink.Txn) error { return t.Commit(ctx) }) }
+	commit := func() error { return end(func(t txnsink.Txn) error { return t.Commit(ctx, nil) }) }
+	commitWithPositions := func() error {
+		text, err := encodeNote(note{Workers: c.Workers, Positions: listOf(b.positions)})
+		if err != nil {
+			return err
+		}
+		return end(func(t txnsink.Txn) error { return t.Commit(ctx, text) })
+	}
 	save := func() error { return c.save(ctx, b, txns) }
 	commitPrepared := func() error {
 		return each(c.last.Txns, func(id txnsink.ID) error {
@@ -87,10 +100,16 @@ func (c *committer) complete(ctx context.Context, b *barrier) error {
 			return nil
 		})
 	}
+	applyLog := func() error { return c.applyLogged(ctx, false) }
+	pruneLog := func() error { return c.WriteAhead.Prune(ctx, c.Pipeline, c.last.Epoch, c.last.ID) }
 	if err == nil {
 		switch c.Delivery {
 		case TwoPhase:
 			err = inOrder(prepare, save, commitPrepared) // invariant 3
+		case OnePhase:
+			err = inOrder(commitWithPositions, save) // invariant 10
+		case WriteAhead:
+			err = inOrder(prepare, save, applyLog, pruneLog) // invariant 3: in the log, every transaction is prepared
 		case AtLeastOnce:
 			err = inOrder(commit, save)
 		case AtMostOnce:
@@ -113,15 +132,19 @@ func (c *committer) complete(ctx context.Context, b *barrier) error {
 func (c *committer) save(ctx context.Context, b *barrier, txns []txnsink.Txn) error {
 	cp := Checkpoint{
 		Pipeline: c.Pipeline, Epoch: c.last.Epoch, ID: b.id,
-		Positions: b.positions, Seen: b.seen, Rows: b.rows, Created: time.Now().UTC(),
+		Positions: b.positions, Seen: b.seen, Ahead: b.ahead, Rows: b.rows, Savepoint: b.savepoint, Created: time.Now().UTC(),
 	}
-	if c.Delivery == TwoPhase {
-		for _, t := range txns {
+	for _, t := range txns {
+		logged, isLogged := t.(*loggedTxn)
+		if isLogged {
+			cp.Parts = append(cp.Parts, logged.parts)
+		}
+		if isLogged || c.Delivery == TwoPhase {
 			cp.Txns = append(cp.Txns, t.ID())
 		}
 	}
 	if err := c.Store.Save(ctx, cp, c.Retain); err != nil {
-		return fmt.Errorf("save checkpoint %d: %w", cp.ID, err)
+		return fmt.Errorf("save checkpoint %d to checkpoint.store: %w", cp.ID, err)
 	}
 	c.last = cp
 	return nil
@@ -134,6 +157,10 @@ func (c *committer) sweep(ctx context.Context) error {
 		return fmt.Errorf("list transactions in doubt: %w", err)
 	}
 	for _, p := range pending {
+		if p.AgeSeconds > OldTransaction.Seconds() {
+			c.Log.Warn("a prepared transaction is old: it holds locks and keeps vacuum from removing dead rows",
+				"transaction", p.ID.String(), "age", time.Duration(p.AgeSeconds*float64(time.Second)).Round(time.Second))
+		}
 		switch {
 		case p.ID.Epoch > c.last.Epoch:
 			return fmt.Errorf("transaction %v is of a later run: %w", p.ID, txnsink.ErrFenced)

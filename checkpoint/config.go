@@ -19,6 +19,8 @@ type Delivery string
 // The deliveries; the package's text says what each does.
 const (
 	TwoPhase    Delivery = "two-phase"
+	OnePhase    Delivery = "one-phase"
+	WriteAhead  Delivery = "write-ahead"
 	AtLeastOnce Delivery = "at-least-once"
 	AtMostOnce  Delivery = "at-most-once"
 )
@@ -42,7 +44,10 @@ type Config struct {
 	Sink    txnsink.Sink
 	Store   Store
 	Decoder *debezium.Decoder
-	Tables  TablesConfig
+
+	WriteAhead StatementLog // beside the Store; needed for the delivery of that name, and to change from it to another
+
+	Tables TablesConfig
 
 	// Deduplicate drops events that their source's own position shows to be sent again, as Debezium does after it
 	// restarted.
@@ -50,9 +55,21 @@ type Config struct {
 
 	UntilCaughtUp bool  // stop after a last checkpoint when every partition has reached the end that it had at start
 	From          int64 // start from this saved checkpoint instead of the last; 0: the last
+	// Replay allows From to be older than what the target holds in an exactly-once delivery: the rows are keyed and
+	// converge, or the tables were emptied.
+	Replay bool
+	// Until and UntilTime end the run, after a last checkpoint, at positions or before the first event of each partition
+	// whose source committed it after a time. They imply UntilCaughtUp: a partition that ends before ends there.
+	Until     debezium.Positions // nil: none; a partition that it does not name is not read
+	UntilTime time.Time
+
+	// Savepoints asks a run for a checkpoint that pruning keeps. The answer is sent when it is complete, if the channel
+	// that was asked with has room for it; a run that fails meanwhile sends none. It may be nil.
+	Savepoints <-chan chan<- Checkpoint
 
 	Log      *slog.Logger
-	Progress func(Progress) // called by one goroutine, after each batch and each checkpoint; may be nil
+	Progress func(Progress) // called by one goroutine, when a run begins and after each batch and each checkpoint; may be nil
+	Failed   func(error)    // called before each new start after a failure; may be nil
 }
 
 // Progress is how far a run has come.
@@ -88,7 +105,11 @@ type Rule struct {
 // check completes c with defaults and says what is wrong with it.
 func (c *Config) check() error {
 	switch c.Delivery {
-	case TwoPhase, AtLeastOnce, AtMostOnce:
+	case TwoPhase, OnePhase, AtLeastOnce, AtMostOnce:
+	case WriteAhead:
+		if c.WriteAhead == nil {
+			return errors.New("delivery write-ahead needs a store that keeps a log of statements")
+		}
 	default:
 		return fmt.Errorf("delivery %q is not served", c.Delivery)
 	}
@@ -103,6 +124,12 @@ func (c *Config) check() error {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Until != nil || !c.UntilTime.IsZero() {
+		c.UntilCaughtUp = true
+	}
+	if c.Failed == nil {
+		c.Failed = func(error) {}
 	}
 	if c.Progress == nil {
 		c.Progress = func(Progress) {}

@@ -5,6 +5,8 @@
 // that the delivery asks for:
 //
 //	two-phase      prepare, save, commit what was prepared
+//	one-phase      commit with the positions, save
+//	write-ahead    write to the log, save, apply from the log
 //	at-least-once  commit, save
 //	at-most-once   save, commit
 //
@@ -18,6 +20,26 @@
 //	prepared, save unknown prepared, invisible    n or n+1         n: abort, replay; n+1: commit
 //	saved, some committed  part visible           n+1              commit all
 //	table created          an empty table         n                found in the catalog, used
+//
+// # Crash table (one-phase)
+//
+// Each lane's transaction carries the positions that it leads to, as its witness's note. Nothing is ever in doubt.
+//
+//	crash after            target holds           last checkpoint  recovery
+//	apply                  nothing                n                replay from n
+//	some committed         part visible           n                replay from n; lanes that noted n+1 drop what they have
+//	all committed          visible                n or n+1         n: replay from n, every lane drops it; n+1: go on
+//
+// # Crash table (write-ahead)
+//
+// The lanes write their statements to the log, durably, and touch the target only when the checkpoint that lists them is
+// saved. The witness's note names the transaction of the log that was applied.
+//
+//	crash after            target holds           last checkpoint  recovery
+//	some logged            nothing                n                replay from n; the log's rest is pruned
+//	logged, save unknown   nothing                n or n+1         n: as above; n+1: apply the log
+//	saved, some applied    part visible           n+1              apply what no witness names
+//	applied, not pruned    visible                n+1              prune
 //
 // # Invariants
 //
@@ -37,4 +59,7 @@
 //  8. "Unknown transaction" never means "committed": the sink's witness says so or the pipeline stops with ErrLost.
 //  9. What was seen by the sources' own positions is cut, saved and taken up again together with the Kafka positions. One
 //     from another cut would drop events that were never applied, or apply some twice.
+//  10. In one-phase delivery an event is dropped only if a note says that its lane, of as many lanes as there were then, is
+//     committed beyond it. Notes beyond the last checkpoint are saved with the next one before any commit overwrites them,
+//     and are carried on until its positions have passed them.
 package checkpoint

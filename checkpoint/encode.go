@@ -27,6 +27,8 @@ type document struct {
 	Savepoint bool         `json:"savepoint,omitempty"`
 	Positions []positionOf `json:"positions"`
 	Txns      []txnsink.ID `json:"transactions,omitempty"`
+	Parts     []int        `json:"parts,omitempty"`
+	Ahead     []aheadOf    `json:"ahead,omitempty"`
 	Seen      []Seen       `json:"seen,omitempty"`
 }
 
@@ -36,18 +38,46 @@ type positionOf struct {
 	debezium.Position
 }
 
+type aheadOf struct {
+	Workers   int          `json:"workers"`
+	Worker    int          `json:"worker"`
+	Positions []positionOf `json:"positions"`
+}
+
+// listOf returns positions by topic and partition.
+func listOf(positions debezium.Positions) []positionOf {
+	out := make([]positionOf, 0, len(positions))
+	for p, pos := range positions {
+		out = append(out, positionOf{p.Topic, p.ID, pos})
+	}
+	slices.SortFunc(out, func(a, b positionOf) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	return out
+}
+
+// positionsOf refuses a position that cannot be.
+func positionsOf(list []positionOf) (debezium.Positions, error) {
+	out := make(debezium.Positions, len(list))
+	for _, p := range list {
+		at := debezium.Partition{Topic: p.Topic, ID: p.Partition}
+		if _, twice := out[at]; twice || p.Topic == "" || p.Partition < 0 || p.Offset < 0 {
+			return nil, fmt.Errorf("position %d of %v cannot be, or is there twice", p.Offset, at)
+		}
+		out[at] = p.Position
+	}
+	return out, nil
+}
+
 // Marshal returns c as JSON, for stores and for export. Equal checkpoints have equal JSON.
 func Marshal(c Checkpoint) ([]byte, error) {
 	d := document{
 		Version: encodingVersion, Pipeline: c.Pipeline, Epoch: c.Epoch, ID: c.ID, Created: c.Created.UTC(),
-		Rows: c.Rows, Savepoint: c.Savepoint, Positions: make([]positionOf, 0, len(c.Positions)), Txns: c.Txns, Seen: c.Seen,
+		Rows: c.Rows, Savepoint: c.Savepoint, Positions: listOf(c.Positions), Txns: c.Txns, Parts: c.Parts, Seen: c.Seen,
 	}
-	for p, pos := range c.Positions {
-		d.Positions = append(d.Positions, positionOf{p.Topic, p.ID, pos})
+	for _, a := range c.Ahead {
+		d.Ahead = append(d.Ahead, aheadOf{a.Workers, a.Worker, listOf(a.Positions)})
 	}
-	slices.SortFunc(d.Positions, func(a, b positionOf) int {
-		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
-	})
 	return json.Marshal(d)
 }
 
@@ -74,14 +104,24 @@ func Unmarshal(b []byte) (Checkpoint, error) {
 	}
 	c := Checkpoint{
 		Pipeline: d.Pipeline, Epoch: d.Epoch, ID: d.ID, Created: d.Created.UTC(), Rows: d.Rows, Savepoint: d.Savepoint,
-		Positions: make(debezium.Positions, len(d.Positions)), Txns: d.Txns, Seen: d.Seen,
+		Txns: d.Txns, Parts: d.Parts, Seen: d.Seen,
 	}
-	for _, p := range d.Positions {
-		at := debezium.Partition{Topic: p.Topic, ID: p.Partition}
-		if _, twice := c.Positions[at]; twice || p.Topic == "" || p.Partition < 0 || p.Offset < 0 {
-			return Checkpoint{}, fmt.Errorf("decode checkpoint %d: position %d of %v cannot be, or is there twice", d.ID, p.Offset, at)
+	var err error
+	if c.Positions, err = positionsOf(d.Positions); err != nil {
+		return Checkpoint{}, fmt.Errorf("decode checkpoint %d: %w", d.ID, err)
+	}
+	for _, a := range d.Ahead {
+		positions, err := positionsOf(a.Positions)
+		if err != nil {
+			return Checkpoint{}, fmt.Errorf("decode checkpoint %d: lane %d: %w", d.ID, a.Worker, err)
 		}
-		c.Positions[at] = p.Position
+		if a.Worker < 0 || a.Worker >= a.Workers {
+			return Checkpoint{}, fmt.Errorf("decode checkpoint %d: lane %d of %d cannot be", d.ID, a.Worker, a.Workers)
+		}
+		c.Ahead = append(c.Ahead, Ahead{a.Workers, a.Worker, positions})
+	}
+	if c.Parts != nil && (len(c.Parts) != len(c.Txns) || slices.ContainsFunc(c.Parts, func(n int) bool { return n < 1 })) {
+		return Checkpoint{}, fmt.Errorf("decode checkpoint %d: %d transactions have parts %v", d.ID, len(c.Txns), c.Parts)
 	}
 	for i := range c.Seen {
 		if s := &c.Seen[i]; !s.valid() {

@@ -21,7 +21,9 @@ func fullCheckpoint() checkpoint.Checkpoint {
 			{Topic: "b", ID: 0}:            {Offset: 0},
 			{Topic: `a "quoted" ä`, ID: 7}: {Offset: 1 << 53},
 		},
-		Txns: []txnsink.ID{{Pipeline: "shop", Epoch: 3, Checkpoint: 12, Worker: 1}},
+		Txns:  []txnsink.ID{{Pipeline: "shop", Epoch: 3, Checkpoint: 12, Worker: 1}},
+		Parts: []int{3},
+		Ahead: []checkpoint.Ahead{{Workers: 2, Worker: 1, Positions: debezium.Positions{{Topic: "b"}: {Offset: 5, TopicID: "00ff"}}}},
 		Seen: []checkpoint.Seen{{
 			Source: "shop", Database: "d", Schema: "s", Table: "t", Topic: "b", Partition: 1,
 			LogPosition: debezium.LogPosition{Log: "binlog", At: [4]uint64{12, math.MaxUint64}, Txn: "x"},
@@ -57,7 +59,8 @@ func TestEncodingIsStable(t *testing.T) {
 	const want = `{"version":1,"pipeline":"shop","epoch":3,"id":12,"created":"2026-02-03T04:05:06.789Z","rows":77,"savepoint":true,"positions":[` +
 		`{"topic":"a \"quoted\" ä","partition":7,"offset":9007199254740992},{"topic":"b","partition":0,"offset":0},` +
 		`{"topic":"b","partition":1,"offset":9223372036854775807,"topic_id":"00ff"}],` +
-		`"transactions":[{"pipeline":"shop","epoch":3,"checkpoint":12,"worker":1}],` +
+		`"transactions":[{"pipeline":"shop","epoch":3,"checkpoint":12,"worker":1}],"parts":[3],` +
+		`"ahead":[{"workers":2,"worker":1,"positions":[{"topic":"b","partition":0,"offset":5,"topic_id":"00ff"}]}],` +
 		`"seen":[{"source":"shop","database":"d","schema":"s","table":"t","topic":"b","partition":1,"log":"binlog","at":[12,18446744073709551615,0,0],"txn":"x",` +
 		`"digests":[18446744073709551615,1],"count":3,"cursor":2,"order":5,"sent_ns":6,"ts_ms":7,"server_id":8,"servers":[{"id":"u","number":9}]}]}`
 	got, err := checkpoint.Marshal(fullCheckpoint())
@@ -80,6 +83,10 @@ func TestUnmarshalRefusesWhatItDoesNotUnderstand(t *testing.T) {
 		"negative":       {`{"version":1,"pipeline":"p","positions":[{"topic":"t","partition":0,"offset":-1}]}`, "cannot be"},
 		"seen nothing":   {`{"version":1,"pipeline":"p","seen":[{"source":"s","table":"t","topic":"t","digests":[],"count":0}]}`, "cannot be"},
 		"seen too much":  {`{"version":1,"pipeline":"p","seen":[{"source":"s","table":"t","topic":"t","digests":[1],"count":1,"cursor":2}]}`, "cannot be"},
+		"parts of none":  {`{"version":1,"pipeline":"p","parts":[1]}`, "have parts"},
+		"no parts":       {`{"version":1,"pipeline":"p","transactions":[{"pipeline":"p"}],"parts":[0]}`, "have parts"},
+		"no such lane":   {`{"version":1,"pipeline":"p","ahead":[{"workers":2,"worker":2,"positions":[]}]}`, "lane 2 of 2"},
+		"ahead of it":    {`{"version":1,"pipeline":"p","ahead":[{"workers":2,"worker":1,"positions":[{"topic":"","partition":0,"offset":1}]}]}`, "cannot be"},
 		"twice":          {`{"version":1,"pipeline":"p","positions":[{"topic":"t","partition":0,"offset":1},{"topic":"t","partition":0,"offset":2}]}`, "twice"},
 	} {
 		if _, err := checkpoint.Unmarshal([]byte(c.in)); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -94,6 +94,10 @@ type (
 		checkpoint.Store
 		p *process
 	}
+	faultyLog struct {
+		checkpoint.StatementLog
+		p *process
+	}
 	faultySource struct {
 		checkpoint.Source
 		p *process
@@ -128,6 +132,10 @@ func (s faultySink) Pending(ctx context.Context, pipeline string) ([]txnsink.Pre
 	return call1(s.p, func() ([]txnsink.Prepared, error) { return s.Sink.Pending(ctx, pipeline) })
 }
 
+func (s faultySink) Notes(ctx context.Context, pipeline string) ([]txnsink.Note, error) {
+	return call1(s.p, func() ([]txnsink.Note, error) { return s.Sink.Notes(ctx, pipeline) })
+}
+
 func (s faultySink) Table(ctx context.Context, name schema.Name) (*schema.Table, error) {
 	return call1(s.p, func() (*schema.Table, error) { return s.Sink.Table(ctx, name) })
 }
@@ -144,8 +152,8 @@ func (t faultyTxn) PreCommit(ctx context.Context) error {
 	return t.p.call(func() error { return t.Txn.PreCommit(ctx) })
 }
 
-func (t faultyTxn) Commit(ctx context.Context) error {
-	return t.p.call(func() error { return t.Txn.Commit(ctx) })
+func (t faultyTxn) Commit(ctx context.Context, note []byte) error {
+	return t.p.call(func() error { return t.Txn.Commit(ctx, note) })
 }
 
 func (t faultyTxn) Abort(ctx context.Context) error {
@@ -158,6 +166,18 @@ func (s faultyStore) Acquire(ctx context.Context, pipeline string) (checkpoint.C
 
 func (s faultyStore) Save(ctx context.Context, c checkpoint.Checkpoint, retain int) error {
 	return s.p.call(func() error { return s.Store.Save(ctx, c, retain) })
+}
+
+func (l faultyLog) Append(ctx context.Context, id txnsink.ID, part int, body []byte) error {
+	return l.p.call(func() error { return l.StatementLog.Append(ctx, id, part, body) })
+}
+
+func (l faultyLog) Read(ctx context.Context, id txnsink.ID, part int) ([]byte, error) {
+	return call1(l.p, func() ([]byte, error) { return l.StatementLog.Read(ctx, id, part) })
+}
+
+func (l faultyLog) Prune(ctx context.Context, pipeline string, epoch, cp int64) error {
+	return l.p.call(func() error { return l.StatementLog.Prune(ctx, pipeline, epoch, cp) })
 }
 
 func (s faultySource) Open(ctx context.Context, from debezium.Positions) (checkpoint.Reader, error) {

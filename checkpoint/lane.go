@@ -158,7 +158,12 @@ func (l *lane) begin(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	txn, err := l.Sink.Begin(ctx, txnsink.ID{Pipeline: l.Pipeline, Epoch: l.epoch, Checkpoint: l.next, Worker: l.worker})
+	id := txnsink.ID{Pipeline: l.Pipeline, Epoch: l.epoch, Checkpoint: l.next, Worker: l.worker}
+	if l.Delivery == WriteAhead {
+		l.txn = &loggedTxn{run: l.run, id: id}
+		return nil
+	}
+	txn, err := l.Sink.Begin(ctx, id)
 	if err != nil {
 		return err
 	}

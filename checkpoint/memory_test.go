@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -17,6 +18,42 @@ type memoryStore struct {
 	mu    sync.Mutex
 	epoch int64
 	saved []checkpoint.Checkpoint
+	parts map[logged][]byte
+}
+
+// logged names a part of the log.
+type logged struct {
+	txnsink.ID
+	part int
+}
+
+func (s *memoryStore) Append(_ context.Context, id txnsink.ID, part int, body []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.parts == nil {
+		s.parts = map[logged][]byte{}
+	}
+	s.parts[logged{id, part}] = slices.Clone(body)
+	return nil
+}
+
+func (s *memoryStore) Read(_ context.Context, id txnsink.ID, part int) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	body, found := s.parts[logged{id, part}]
+	if !found {
+		return nil, checkpoint.ErrNotFound
+	}
+	return body, nil
+}
+
+func (s *memoryStore) Prune(_ context.Context, _ string, epoch, cp int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.parts, func(k logged, _ []byte) bool {
+		return k.Epoch < epoch || k.Epoch == epoch && k.Checkpoint <= cp
+	})
+	return nil
 }
 
 func (s *memoryStore) Acquire(_ context.Context, pipeline string) (checkpoint.Checkpoint, error) {
@@ -67,6 +104,17 @@ func (s *memoryStore) Load(_ context.Context, _ string, id int64) (checkpoint.Ch
 		}
 	}
 	return checkpoint.Checkpoint{}, checkpoint.ErrNotFound
+}
+
+func (s *memoryStore) Forget(_ context.Context, _ string, id int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.saved)
+	s.saved = slices.DeleteFunc(s.saved, func(c checkpoint.Checkpoint) bool { return c.ID == id })
+	if len(s.saved) == n {
+		return checkpoint.ErrNotFound
+	}
+	return nil
 }
 
 func (s *memoryStore) count() int {

@@ -21,6 +21,9 @@ const (
 // create, and only together do they keep the values that the create does not carry.
 const moveWait = time.Second
 
+// maxAsked bounds the requests for a savepoint that wait for the next cut.
+const maxAsked = 16
+
 // idleWait is how long the router sleeps when nothing is due.
 const idleWait = time.Hour
 
@@ -29,9 +32,11 @@ type router struct {
 	*run
 	tables *tables
 	lanes  []*lane
-	ends   map[debezium.Partition]int64 // where the partitions ended at start
+	ends   map[debezium.Partition]int64 // where the partitions ended at start, or the run ends
+	limits map[debezium.Partition]int64 // where partitions are not read any further
 
 	positions debezium.Positions
+	ahead     []Ahead                      // what lanes had applied before the run began
 	repeats   *repeats                     // nil: events that are sent again are applied again
 	lags      map[debezium.Partition]int64 // offsets from the position to the last stable offset, as last seen
 	left      map[debezium.Partition]int64 // offsets from the position to the end at start
@@ -46,6 +51,8 @@ type router struct {
 	lastCut       time.Time
 	outstanding   bool
 	halves        map[debezium.Partition]time.Time // deletes of changed keys whose creates are still to come
+	asked         []chan<- Checkpoint              // for a savepoint, the next cut
+	promised      []chan<- Checkpoint              // the outstanding checkpoint, which is a savepoint
 
 	progress Progress
 }
@@ -53,8 +60,8 @@ type router struct {
 func newRouter(r *run, t *tables, lanes []*lane, ends map[debezium.Partition]int64) *router {
 	rt := &router{
 		run: r, tables: t, lanes: lanes, ends: ends,
-		positions: r.last.Positions.Clone(), next: r.last.ID + 1,
-		lags: map[debezium.Partition]int64{}, left: map[debezium.Partition]int64{},
+		positions: r.last.Positions.Clone(), ahead: r.last.Ahead, next: r.last.ID + 1,
+		limits: map[debezium.Partition]int64{}, lags: map[debezium.Partition]int64{}, left: map[debezium.Partition]int64{},
 		lastCut: time.Now(), halves: map[debezium.Partition]time.Time{},
 	}
 	if r.Deduplicate {
@@ -64,6 +71,9 @@ func newRouter(r *run, t *tables, lanes []*lane, ends map[debezium.Partition]int
 		rt.positions = debezium.Positions{}
 	}
 	for p, end := range ends {
+		if r.Until != nil {
+			rt.end(p, max(r.Until[p].Offset, rt.positions[p].Offset))
+		}
 		rt.seen(p, end)
 	}
 	rt.progress.Checkpoint = r.last.ID
@@ -92,6 +102,10 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job, cuts chan<- *bar
 		if ending || r.outstanding && r.full() {
 			jobs = nil
 		}
+		savepoints := r.Savepoints
+		if len(r.asked) >= maxAsked {
+			savepoints = nil
+		}
 		timer.Reset(r.wait(time.Now()))
 		select {
 		case <-ctx.Done():
@@ -99,8 +113,11 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job, cuts chan<- *bar
 		case <-stop:
 			stop, ending = nil, true
 		case <-timer.C:
+		case answer := <-savepoints:
+			r.asked = append(r.asked, answer)
 		case cp := <-saved:
 			r.outstanding = false
+			r.answer(cp)
 			r.progress.Checkpoint, r.progress.Rows = cp.ID, r.progress.Rows+cp.Rows
 			r.report()
 		case j := <-jobs:
@@ -115,6 +132,9 @@ func (r *router) full() bool { return r.rows >= int64(r.Rows) || r.bytes >= r.By
 
 // due says whether a checkpoint is to be cut now. more says that fetched batches wait to be routed.
 func (r *router) due(now time.Time, ending, drained bool) bool {
+	if len(r.asked) > 0 && !r.halfMoved(now) {
+		return true
+	}
 	if !r.dirty {
 		return false
 	}
@@ -160,6 +180,7 @@ func (r *router) take(ctx context.Context, j *job) error {
 		return ctx.Err()
 	case <-j.done:
 	}
+	r.limit(j)
 	if err := r.route(ctx, j); err != nil {
 		return err
 	}
@@ -218,6 +239,9 @@ func (r *router) route(ctx context.Context, j *job) error {
 			}
 			items = make([][]item, len(r.lanes))
 		}
+		if applied(r.ahead, t, e) { // invariant 10
+			continue
+		}
 		n := laneOf(t, len(r.lanes))
 		items[n] = append(items[n], item{t, e})
 		r.rows++
@@ -269,8 +293,9 @@ func (r *router) noteHalf(e *debezium.Event) {
 
 // cut sends a barrier through every lane and hands it to the committer.
 func (r *router) cut(ctx context.Context, cuts chan<- *barrier) error {
+	r.ahead = beyond(r.ahead, r.positions)
 	b := &barrier{
-		id: r.next, positions: r.positions.Clone(), rows: r.rows,
+		id: r.next, positions: r.positions.Clone(), ahead: r.ahead, rows: r.rows, savepoint: len(r.asked) > 0,
 		lanes: len(r.lanes), txns: make(chan txnsink.Txn, len(r.lanes)), ended: make(chan struct{}),
 	}
 	for _, l := range r.lanes {
@@ -285,6 +310,7 @@ func (r *router) cut(ctx context.Context, cuts chan<- *barrier) error {
 		return err
 	}
 	r.next++
+	r.asked, r.promised = nil, r.asked
 	r.rows, r.bytes, r.sinceFlush, r.sinceFlushLen = 0, 0, 0, 0
 	r.dirty, r.outstanding, r.lastCut = false, true, time.Now()
 	return nil

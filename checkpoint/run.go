@@ -36,6 +36,7 @@ func Run(ctx context.Context, c Config) error {
 			delay = firstBackoff
 		}
 		if ctx.Err() == nil {
+			c.Failed(err)
 			c.Log.Warn("starting again after a failure", "pipeline", c.Pipeline, "error", err, "in", delay)
 		}
 		select {

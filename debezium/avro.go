@@ -34,13 +34,9 @@ func (c *avroCursor) long() (int64, error) {
 		return int64(u>>1) ^ -int64(u&1), nil
 	}
 	var u uint64
-	for i := range 10 {
-		if c.at+i >= len(c.data) {
-			return 0, c.fail("the record ends within a number")
-		}
-		b := c.data[c.at+i]
+	for i, b := range c.data[c.at:] {
 		if i == 9 && b > 1 {
-			break
+			return 0, c.fail("a number of more than 64 bits")
 		}
 		u |= uint64(b&0x7f) << (7 * i)
 		if b < 0x80 {
@@ -48,7 +44,7 @@ func (c *avroCursor) long() (int64, error) {
 			return int64(u>>1) ^ -int64(u&1), nil
 		}
 	}
-	return 0, c.fail("a number of more than 64 bits")
+	return 0, c.fail("the record ends within a number")
 }
 
 func (c *avroCursor) int() (int64, error) {
@@ -80,7 +76,9 @@ func (c *avroCursor) bytes() ([]byte, error) {
 	if n < 0 || n > int64(c.left()) {
 		return nil, &syntaxError{at, fmt.Sprintf("a length of %d where %d bytes are left", n, c.left())}
 	}
-	return c.take(int(n))
+	b := c.data[c.at : c.at+int(n)]
+	c.at += int(n)
+	return b, nil
 }
 
 func (c *avroCursor) string() (string, error) {
@@ -101,6 +99,10 @@ func (c *avroCursor) isNull(n *avroNode) (bool, error) {
 		return n.kind == avroNull, nil
 	}
 	at := c.at
+	if n.optional && at < len(c.data) && c.data[at]&^2 == 0 { // 0 or 1, as Avro writes them
+		c.at++
+		return int64(c.data[at]>>1) == n.null, nil
+	}
 	i, err := c.long()
 	switch {
 	case err != nil:

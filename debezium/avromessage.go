@@ -11,6 +11,7 @@ import (
 // The headers in which Apicurio's serializers put what is before the value otherwise, after apicurio.key. or
 // apicurio.value. (io.apicurio.registry.serde.headers).
 const (
+	apicurio      = "apicurio."
 	apicurioKey   = "apicurio.key."
 	apicurioValue = "apicurio.value."
 )
@@ -87,9 +88,25 @@ func (r *reading) avro(ctx context.Context, data []byte, header SchemaID) (*avro
 			return nil, nil, err
 		}
 	}
+	for i := range r.recent.avros {
+		if known := &r.recent.avros[i]; known.schema != nil && known.id == id {
+			return known.schema, rest, nil
+		}
+	}
 	r.chose(Avro)
 	s, err := r.avroSchema(ctx, id, r.topicName)
-	return s, rest, err
+	if err != nil {
+		return nil, nil, err
+	}
+	r.recent.avros[r.recent.nextAvro] = knownAvro{id, s}
+	r.recent.nextAvro = (r.recent.nextAvro + 1) % len(r.recent.avros)
+	return s, rest, nil
+}
+
+// knownAvro is a schema and its id.
+type knownAvro struct {
+	id     SchemaID
+	schema *avroSchema
 }
 
 // avroSchema returns the schema with an id: from memory, or from the registry.
@@ -207,12 +224,6 @@ func (r *reading) avroFlatRow(c *avroCursor, s *avroSchema, record *Record, e *E
 	}
 	row.Shape = s.flat.Shape
 	return r.flatEvent(row, s.flat, record, e)
-}
-
-// avroParts are the fields of a message that are read; the others are moved over.
-var avroParts = map[string]members{
-	"before": beforeMember, "after": afterMember, "source": sourceMember, "op": opMember, "ddl": ddlMember, "tableChanges": changesMember,
-	"ts_ms": timeMember, "ts_ns": nanosMember, "transaction": orderMember,
 }
 
 // avroPart moves c over a field of a message.

@@ -57,7 +57,7 @@ type avroSchema struct {
 	node *avroNode
 	// The fields of an envelope, and of its source block, as their names are to be looked up once.
 	parts   []members
-	sources []sourceField
+	sources []sourcePart
 }
 
 // parseAvro makes of an Avro schema's JSON what its records are read by.
@@ -89,7 +89,7 @@ func parseAvro(text string) (*avroSchema, error) {
 	}
 	s.parts = make([]members, len(node.names))
 	for i, name := range node.names {
-		s.parts[i] = avroParts[name]
+		s.parts[i] = parts[name]
 		switch child := node.fields[i]; {
 		case child.kind != avroRecord:
 		case s.parts[i] == beforeMember:
@@ -97,9 +97,9 @@ func parseAvro(text string) (*avroSchema, error) {
 		case s.parts[i] == afterMember:
 			s.after = child.layout
 		case s.parts[i] == sourceMember:
-			s.sources = make([]sourceField, len(child.names))
+			s.sources = make([]sourcePart, len(child.names))
 			for j, name := range child.names {
-				s.sources[j] = sourceFields[name]
+				s.sources[j] = sourceParts[name]
 			}
 		}
 	}

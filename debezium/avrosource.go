@@ -18,8 +18,8 @@ func (r *reading) avroSource(c *avroCursor, s *avroSchema, n *avroNode, source *
 		return err
 	}
 	for i, f := range n.fields {
-		set := s.sources[i]
-		if set == nil {
+		part := s.sources[i]
+		if part == otherPart {
 			if err := c.skip(f); err != nil {
 				return fmt.Errorf("%s: %w", n.names[i], err)
 			}
@@ -29,7 +29,7 @@ func (r *reading) avroSource(c *avroCursor, s *avroSchema, n *avroNode, source *
 		*v = Value{}
 		err := r.avroValue(c, f, v)
 		if err == nil {
-			err = set(source, &r.recent.source, v)
+			err = source.set(part, &r.recent.source, v)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", n.names[i], err)
@@ -38,20 +38,27 @@ func (r *reading) avroSource(c *avroCursor, s *avroSchema, n *avroNode, source *
 	return nil
 }
 
-// sourceField puts the value of a field of the source block into s. Texts that rarely change are shared with last, the
-// source blocks before.
-type sourceField func(s, last *Source, v *Value) error
-
-var sourceFields = map[string]sourceField{
-	"connector": func(s, last *Source, v *Value) error { return shareText(&s.Connector, &last.Connector, v) },
-	"name":      func(s, last *Source, v *Value) error { return shareText(&s.Name, &last.Name, v) },
-	"db":        func(s, last *Source, v *Value) error { return shareText(&s.Database, &last.Database, v) },
-	"schema":    func(s, last *Source, v *Value) error { return shareText(&s.Schema, &last.Schema, v) },
-	"table":     func(s, last *Source, v *Value) error { return shareText(&s.Table, &last.Table, v) },
-	"file":      func(s, last *Source, v *Value) error { return shareText(&s.File, &last.File, v) },
-	"ts_ms":     func(s, _ *Source, v *Value) error { return setInteger(&s.TsMs, v) },
-	"pos":       func(s, _ *Source, v *Value) error { return setInteger(&s.Pos, v) },
-	"row": func(s, _ *Source, v *Value) error {
+// set puts the value of a field of the source block into s. Texts that rarely change are shared with last, the source
+// blocks before.
+func (s *Source) set(part sourcePart, last *Source, v *Value) error {
+	switch part {
+	case connectorPart:
+		return shareText(&s.Connector, &last.Connector, v)
+	case namePart:
+		return shareText(&s.Name, &last.Name, v)
+	case databasePart:
+		return shareText(&s.Database, &last.Database, v)
+	case schemaPart:
+		return shareText(&s.Schema, &last.Schema, v)
+	case tablePart:
+		return shareText(&s.Table, &last.Table, v)
+	case filePart:
+		return shareText(&s.File, &last.File, v)
+	case timePart:
+		return setInteger(&s.TsMs, v)
+	case posPart:
+		return setInteger(&s.Pos, v)
+	case rowPart:
 		var n int64
 		if err := setInteger(&n, v); err != nil {
 			return err
@@ -61,22 +68,39 @@ var sourceFields = map[string]sourceField{
 		}
 		s.RowNo = int32(n)
 		return nil
-	},
-	"snapshot": func(s, _ *Source, v *Value) (err error) {
+	case snapshotPart:
+		var err error
 		s.Snapshot, err = isSnapshot(v)
 		return err
-	},
-	// What tells a position.
-	"server_id":       func(s, _ *Source, v *Value) error { return setCount(&s.ServerID, v) },
-	"gtid":            func(s, last *Source, v *Value) error { return setWord(&s.GTID, &last.GTID, v) },
-	"lsn":             func(s, _ *Source, v *Value) error { return setCount(&s.LSN, v) },
-	"sequence":        func(s, last *Source, v *Value) error { return setWord(&s.Sequence, &last.Sequence, v) },
-	"txId":            func(s, last *Source, v *Value) error { return setWord(&s.TxID, &last.TxID, v) },
-	"commit_lsn":      func(s, last *Source, v *Value) error { return setWord(&s.CommitLSN, &last.CommitLSN, v) },
-	"change_lsn":      func(s, last *Source, v *Value) error { return setWord(&s.ChangeLSN, &last.ChangeLSN, v) },
-	"event_serial_no": func(s, _ *Source, v *Value) error { return setCount(&s.Serial, v) },
-	"commit_scn":      func(s, last *Source, v *Value) error { return setWord(&s.CommitSCN, &last.CommitSCN, v) },
-	"scn":             func(s, last *Source, v *Value) error { return setWord(&s.SCN, &last.SCN, v) },
+	}
+	s.setPosition(part, last, v)
+	return nil
+}
+
+// setPosition is set for what tells a position. What is of another type is passed over.
+func (s *Source) setPosition(part sourcePart, last *Source, v *Value) {
+	switch part {
+	case serverPart:
+		setCount(&s.ServerID, v)
+	case gtidPart:
+		setWord(&s.GTID, &last.GTID, v)
+	case lsnPart:
+		setCount(&s.LSN, v)
+	case sequencePart:
+		setWord(&s.Sequence, &last.Sequence, v)
+	case txPart:
+		setWord(&s.TxID, &last.TxID, v)
+	case commitLSNPart:
+		setWord(&s.CommitLSN, &last.CommitLSN, v)
+	case changeLSNPart:
+		setWord(&s.ChangeLSN, &last.ChangeLSN, v)
+	case serialPart:
+		setCount(&s.Serial, v)
+	case commitSCNPart:
+		setWord(&s.CommitSCN, &last.CommitSCN, v)
+	case scnPart:
+		setWord(&s.SCN, &last.SCN, v)
+	}
 }
 
 func shareText(s, last *string, v *Value) error {
@@ -103,17 +127,16 @@ func setInteger(n *int64, v *Value) error {
 }
 
 // setCount takes a value that is an integer and not negative.
-func setCount(n *int64, v *Value) error {
+func setCount(n *int64, v *Value) {
 	if v.Kind == IntValue && v.Num >= 0 {
 		*n = v.Num
 	}
-	return nil
 }
 
 // setWord takes a value that is a string or a number; connectors of different ages send the one or the other. A string
 // points into the record. A number's text is made once for all events that follow each other with it, such as those of a
 // transaction.
-func setWord(s, last *string, v *Value) error {
+func setWord(s, last *string, v *Value) {
 	switch v.Kind {
 	case StringValue, NumberValue:
 		*s = v.Text
@@ -124,7 +147,6 @@ func setWord(s, last *string, v *Value) error {
 		}
 		*s = *last
 	}
-	return nil
 }
 
 const maxIntText = len("-9223372036854775808")

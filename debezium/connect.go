@@ -39,12 +39,20 @@ type layout struct {
 	tokens []string // of each field's name
 }
 
-// token is how a member called name begins, if JSON needs no escape to write the name; or else empty.
-func token(name string) string {
-	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
+// verbatim is the JSON of a text, if it needs no escape; or else empty.
+func verbatim(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
 		return ""
 	}
-	return `"` + name + `":`
+	return `"` + text + `"`
+}
+
+// token is how a member called name begins, if JSON needs no escape to write the name; or else empty.
+func token(name string) string {
+	if q := verbatim(name); q != "" {
+		return q + ":"
+	}
+	return ""
 }
 
 // lay makes the layout of a shape. It fails if two fields have the same name.

@@ -74,12 +74,17 @@ const recentMessages = 8
 // recent is what the last records of a topic were like, and the next ones most likely are.
 type recent struct {
 	keys, values       [recentMessages]*message // the last used first
-	key, before, after *layout                  // of rows without a schema
-	flatGuess          *layout                  // of a row without a schema and without an envelope
+	avros              [4]knownAvro             // a ring: those of keys and of values
+	nextAvro           int
+	key, before, after *layout // of rows without a schema
+	flatGuess          *layout // of a row without a schema and without an envelope
 	source             Source
-	payloads, sources  outline
+	quoted             Source // JSON: its texts with their quotes
+	payloads           outline[members]
+	sources            outline[sourcePart]
 	names              [4][]string // of structs within rows; a ring
 	nextName           int
+	rowValues          int            // of a record's rows, on the average
 	chose              [Avro + 1]bool // what the topic's chose is known to be
 }
 
@@ -125,11 +130,12 @@ func (d *Decoder) DecodeBatch(b *Batch) ([]Event, error) {
 func (d *Decoder) DecodeBatchContext(ctx context.Context, b *Batch) ([]Event, error) {
 	t := d.topic(b.Partition.Topic)
 	t.mu.Lock()
-	r := reading{Decoder: d, topicName: b.Partition.Topic, topic: t, recent: t.recent, form: t.form}
+	r := reading{Decoder: d, topicName: b.Partition.Topic, topic: t, recent: t.recent, form: t.form, total: len(b.Records)}
 	t.mu.Unlock()
 	events := make([]Event, len(b.Records))
 	for i := range b.Records {
 		record := &b.Records[i]
+		r.done = i
 		if err := r.event(ctx, b.Records[:i], events[:i], record, &events[i]); err != nil {
 			r.form.settle(events[:i])
 			var lookup *lookupError
@@ -140,6 +146,9 @@ func (d *Decoder) DecodeBatchContext(ctx context.Context, b *Batch) ([]Event, er
 		}
 	}
 	r.form.settle(events)
+	if r.total > 0 {
+		r.recent.rowValues = perRecord(r.used, r.total)
+	}
 	t.mu.Lock()
 	t.recent = r.recent
 	t.form.enveloped = t.form.enveloped || r.form.enveloped

@@ -23,7 +23,7 @@ func (r *reading) event(ctx context.Context, records []Record, events []Event, r
 	for i := range record.Headers {
 		h := &record.Headers[i]
 		e.Bytes += len(h.Key) + len(h.Value)
-		if r.format != JSON {
+		if r.format != JSON && strings.HasPrefix(h.Key, apicurio) {
 			if err := ids.read(h); err != nil {
 				return err
 			}
@@ -272,12 +272,11 @@ func (r *reading) payload(c *cursor, m *message, e *Event, p *payload) error {
 	empty, err := c.open('{', '}')
 	for i, more := 0, !empty; more && err == nil; i++ {
 		at := c.at
-		var name string
-		if name, err = r.member(c, &r.recent.payloads, i); err != nil {
-			return err
+		name, is, e1 := member(r, c, &r.recent.payloads, i, parts)
+		if e1 != nil {
+			return e1
 		}
-		var is members
-		if is, err = r.part(c, name, m, e, p); err != nil {
+		if is, err = r.part(c, is, m, e, p); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		if once := is &^ (oddRowMember | otherMember); p.has&once != 0 {
@@ -290,50 +289,55 @@ func (r *reading) payload(c *cursor, m *message, e *Event, p *payload) error {
 	return err
 }
 
-// part moves c over the value of a member and returns which one it is.
-func (r *reading) part(c *cursor, name string, m *message, e *Event, p *payload) (members, error) {
+// parts are the members of a message that are read; the others are moved over.
+var parts = map[string]members{
+	"before": beforeMember, "after": afterMember, "source": sourceMember, "op": opMember, "ts_ms": timeMember, "ts_ns": nanosMember,
+	"transaction": orderMember, "ddl": ddlMember, "tableChanges": changesMember, "status": statusMember, "id": idMember,
+	"event_count": countMember, "data_collections": collectionsMember,
+}
+
+// part moves c over the value of a member, by its name, and returns which one it is.
+func (r *reading) part(c *cursor, name members, m *message, e *Event, p *payload) (members, error) {
 	switch name {
-	case "before":
+	case beforeMember:
 		odd, err := r.image(c, m, name, &e.Before)
-		return beforeMember | odd, err
-	case "after":
+		return name | odd, err
+	case afterMember:
 		odd, err := r.image(c, m, name, &e.After)
-		return afterMember | odd, err
-	case "source":
+		return name | odd, err
+	case sourceMember:
 		if c.peek() == '{' {
-			return sourceMember, r.source(c, &e.Source)
+			return name, r.source(c, &e.Source)
 		}
-	case "op":
-		return opMember, r.textOrSkip(c, &p.op)
-	case "ts_ms":
+		name = otherMember
+	case opMember:
+		return name, r.textOrSkip(c, &p.op)
+	case timeMember:
 		ms, err := r.count(c)
 		e.sentMs(ms)
-		return timeMember, err
-	case "ts_ns":
+		return name, err
+	case nanosMember:
 		ns, err := r.count(c)
 		e.sentNs(ns)
-		return nanosMember, err
-	case "transaction":
+		return name, err
+	case orderMember:
 		if c.peek() == '{' {
-			return orderMember, r.transaction(c, &e.Order)
+			return name, r.transaction(c, &e.Order)
 		}
-	case "ddl":
-		return ddlMember, r.textOrSkip(c, &p.ddl)
-	case "tableChanges":
+		name = otherMember
+	case ddlMember:
+		return name, r.textOrSkip(c, &p.ddl)
+	case changesMember:
 		at := c.at
 		err := c.skip(0)
 		p.changes = c.data[at:c.at]
-		return changesMember, err
-	case "status":
-		return statusMember, r.textOrSkip(c, &p.status)
-	case "id":
-		return idMember, c.skip(0)
-	case "event_count":
-		return countMember, c.skip(0)
-	case "data_collections":
-		return collectionsMember, c.skip(0)
+		return name, err
+	case statusMember:
+		return name, r.textOrSkip(c, &p.status)
+	case 0:
+		name = otherMember
 	}
-	return otherMember, c.skip(0)
+	return name, c.skip(0)
 }
 
 const nanosInMilli = 1_000_000
@@ -384,18 +388,18 @@ func (r *reading) transaction(c *cursor, order *int64) error {
 }
 
 // image moves c over a row image, or over what is none.
-func (r *reading) image(c *cursor, m *message, name string, row *Row) (odd members, err error) {
+func (r *reading) image(c *cursor, m *message, name members, row *Row) (odd members, err error) {
 	switch {
 	case c.peek() != '{':
 		if !c.has("null") {
 			odd = oddRowMember
 			err = c.skip(0)
 		}
-	case m != nil && name == "before" && m.before != nil:
+	case m != nil && name == beforeMember && m.before != nil:
 		*row, err = r.rowOf(c, m.before)
-	case m != nil && name == "after" && m.after != nil:
+	case m != nil && name == afterMember && m.after != nil:
 		*row, err = r.rowOf(c, m.after)
-	case name == "before":
+	case name == beforeMember:
 		*row, err = r.bareRow(c, &r.recent.before)
 	default:
 		*row, err = r.bareRow(c, &r.recent.after)

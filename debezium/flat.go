@@ -138,12 +138,13 @@ func (r *reading) flatEvent(row Row, f *flatLayout, record *Record, e *Event) er
 	}
 	for _, i := range f.metas {
 		name, v := f.Fields[i].Name, &row.Values[i]
-		text := v.Text
+		value := v.Text
 		switch v.Kind {
 		case Absent, Null:
 			continue
 		case BoolValue, IntValue:
-			text = strconv.FormatInt(v.Num, 10)
+			r.key = strconv.AppendInt(r.key[:0], v.Num, 10)
+			value = text(r.key)
 		case StringValue:
 		default: // such as the block of a transaction
 			if name == opField || name == deletedField {
@@ -151,7 +152,7 @@ func (r *reading) flatEvent(row Row, f *flatLayout, record *Record, e *Event) er
 			}
 			continue
 		}
-		if err := r.metadata(name, text, &op, &e.Source); err != nil {
+		if err := r.metadata(name, value, &op, &e.Source); err != nil {
 			return err
 		}
 	}
@@ -183,7 +184,8 @@ func (r *reading) flatOrigin(record *Record, e *Event) (Op, error) {
 	return op, nil
 }
 
-// headerText is the text that a header holds as it is, or as the JSON converter writes it.
+// headerText is the text that a header holds as it is, or as the JSON converter writes it. It shares memory with the
+// record.
 func headerText(b []byte) string {
 	const payload = `"payload":`
 	if len(b) > 0 && b[0] == '{' {
@@ -194,11 +196,11 @@ func headerText(b []byte) string {
 	if len(b) >= 2 && b[0] == '"' && b[len(b)-1] == '"' {
 		b = b[1 : len(b)-1]
 	}
-	return string(b)
+	return text(b)
 }
 
 // metadata takes one field that is no column. Once a row is said to be deleted it stays so: __deleted and __op tell the
-// same, and either may be all that there is.
+// same, and either may be all that there is. value is not held on to.
 func (r *reading) metadata(name, value string, op *Op, s *Source) error {
 	last := &r.recent.source
 	number := func(bits int) (int64, error) {

@@ -160,7 +160,7 @@ func TestDigestTellsChangesApart(t *testing.T) {
 }
 
 func BenchmarkDigest(b *testing.B) {
-	batch := manyOf(b, "plain", "shop.customers", debezium.Update, 1)
+	batch, _ := wideBatch(b, "plain", 16, 1)
 	events, err := debezium.NewDecoder(debezium.DecoderConfig{}).DecodeBatch(batch)
 	if err != nil {
 		b.Fatal(err)

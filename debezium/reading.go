@@ -21,7 +21,9 @@ type reading struct {
 	values []Value // slabs: what is cut off is never appended to
 	lists  []List
 	text   []byte
-	slab   int // values in the next slab
+	used   int // values that were cut off
+	done   int // records that were read, of
+	total  int
 
 	stack []Value  // elements of the arrays and objects that are being read
 	names []string // and their members' names
@@ -29,10 +31,10 @@ type reading struct {
 	scrap Value    // and for a field of the source block in Avro
 }
 
-// The sizes of slabs. The first ones are small for a batch of few records.
+// The sizes of slabs.
 const (
-	firstSlab = 128     // values
-	lastSlab  = 8 << 10 // values
+	firstSlab = 128     // values, where no record tells how many there are in one
+	lastSlab  = 8 << 10 // values, at most
 	listSlab  = 64      // lists
 	textSlab  = 16 << 10
 )
@@ -43,13 +45,29 @@ func (r *reading) row(n int) []Value {
 		return nil
 	}
 	if n > cap(r.values)-len(r.values) {
-		r.slab = min(max(2*r.slab, firstSlab), lastSlab)
-		r.values = make([]Value, 0, max(n, r.slab))
+		r.values = make([]Value, 0, max(n, r.expected()))
 	}
+	r.used += n
 	start := len(r.values)
 	r.values = r.values[:start+n]
 	return r.values[start : start+n : start+n]
 }
+
+// expected is how many values a slab has room for: those of the records that are left, so that little is cleared and
+// collected in vain, if they are like the ones before.
+func (r *reading) expected() int {
+	each := r.recent.rowValues
+	switch {
+	case r.done > 0:
+		each = perRecord(r.used, r.done)
+	case each == 0:
+		return firstSlab
+	}
+	return min(each*(r.total-r.done), lastSlab)
+}
+
+// perRecord is the average, rounded up.
+func perRecord(values, records int) int { return (values + records - 1) / records }
 
 func (r *reading) list() *List {
 	if len(r.lists) == cap(r.lists) {
@@ -77,6 +95,12 @@ func (r *reading) unescaped(raw []byte) (string, error) {
 // string moves c over a string and returns it.
 func (r *reading) string(c *cursor) (string, error) {
 	at := c.at
+	if c.peek() == '"' { // most are ASCII without an escape
+		if end := at + 1 + plain(c.data[at+1:]); end < len(c.data) && c.data[end] == '"' {
+			c.at = end + 1
+			return text(c.data[at+1 : end]), nil
+		}
+	}
 	raw, escaped, err := c.raw()
 	if err != nil {
 		return "", err
@@ -100,26 +124,30 @@ func (r *reading) name(c *cursor) (string, error) {
 	return s, c.colon()
 }
 
-// outline is how the members of an object began in the last record, in their order: all envelopes of a topic have the
-// same ones.
-type outline [24]string // "name":
+// outline is how the members of an object began in the last record, in their order, and which ones they are: all
+// envelopes of a topic have the same ones.
+type outline[P any] [24]struct {
+	token string // "name":
+	part  P
+}
 
 // maxOutlined bounds the names that an outline keeps.
 const maxOutlined = 64
 
-// member moves c over the name of an object's member i and the colon.
-func (r *reading) member(c *cursor, o *outline, i int) (string, error) {
-	if i < len(o) && o[i] != "" && c.has(o[i]) {
+// member moves c over the name of an object's member i and the colon, and returns with the name what parts has for it.
+func member[P any](r *reading, c *cursor, o *outline[P], i int, parts map[string]P) (string, P, error) {
+	if i < len(o) && o[i].token != "" && c.has(o[i].token) {
 		if c.peek() <= ' ' {
 			c.space()
 		}
-		return o[i][1 : len(o[i])-2], nil
+		return o[i].token[1 : len(o[i].token)-2], o[i].part, nil
 	}
 	name, err := r.name(c)
+	part := parts[name]
 	if err == nil && i < len(o) && len(name) <= maxOutlined {
-		o[i] = token(name)
+		o[i].token, o[i].part = token(name), part
 	}
-	return name, err
+	return name, part, err
 }
 
 // value moves c over a value of any kind.
@@ -260,24 +288,37 @@ func (r *reading) rowOf(c *cursor, l *layout) (Row, error) {
 	empty, err := c.open('{', '}')
 	for more := !empty; more && err == nil; {
 		i := next
-		if i < len(l.tokens) && l.tokens[i] != "" && c.has(l.tokens[i]) {
-			if c.peek() <= ' ' {
-				c.space()
+		if i >= len(l.tokens) || l.tokens[i] == "" || !c.has(l.tokens[i]) {
+			if i, err = r.field(c, l, next); err != nil {
+				return Row{}, err
 			}
-		} else if i, err = r.field(c, l, next); err != nil {
+		}
+		if err = r.fieldValue(c, l, i, &row.Values[i]); err != nil {
 			return Row{}, err
 		}
-		v := &row.Values[i]
-		if v.Kind != Absent {
-			return Row{}, c.fail(fmt.Sprintf("field %q for the second time", l.Fields[i].Name))
+		// As a rule the next member is the next field.
+		for next = i + 1; next < len(l.tokens) && c.follows(l.tokens[next]); next++ {
+			if err = r.fieldValue(c, l, next, &row.Values[next]); err != nil {
+				return Row{}, err
+			}
 		}
-		if err = r.value(c, v, 0); err != nil {
-			return Row{}, fmt.Errorf("field %q: %w", l.Fields[i].Name, err)
-		}
-		next = i + 1
 		more, err = c.more('}')
 	}
 	return row, err
+}
+
+// fieldValue moves c over the value of field i, whose name it has passed.
+func (r *reading) fieldValue(c *cursor, l *layout, i int, v *Value) error {
+	if v.Kind != Absent {
+		return c.fail(fmt.Sprintf("field %q for the second time", l.Fields[i].Name))
+	}
+	if c.peek() <= ' ' {
+		c.space()
+	}
+	if err := r.value(c, v, 0); err != nil {
+		return fmt.Errorf("field %q: %w", l.Fields[i].Name, err)
+	}
+	return nil
 }
 
 // field moves c over a member's name and returns its index in l.
@@ -330,7 +371,11 @@ func (r *reading) guessedRow(c *cursor, l *layout) (Row, bool) {
 		return Row{}, false
 	}
 	for i, token := range l.tokens {
-		if token == "" || !c.has(token) {
+		known := i > 0 && c.follows(token)
+		if i == 0 {
+			known = token != "" && c.has(token)
+		}
+		if !known {
 			return Row{}, false
 		}
 		if c.peek() <= ' ' {
@@ -339,7 +384,9 @@ func (r *reading) guessedRow(c *cursor, l *layout) (Row, bool) {
 		if r.value(c, &row.Values[i], 0) != nil {
 			return Row{}, false
 		}
-		if more, err := c.more('}'); err != nil || more != (i+1 < len(l.tokens)) {
+	}
+	if len(l.tokens) > 0 {
+		if more, err := c.more('}'); err != nil || more {
 			return Row{}, false
 		}
 	}

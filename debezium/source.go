@@ -7,44 +7,83 @@ import (
 	"strings"
 )
 
+// sourcePart is a field of the source block that is read.
+type sourcePart uint8
+
+const (
+	otherPart sourcePart = iota // moved over
+	connectorPart
+	namePart
+	databasePart
+	schemaPart
+	tablePart
+	filePart
+	timePart
+	posPart
+	rowPart
+	snapshotPart
+	// What tells a position.
+	serverPart
+	gtidPart
+	lsnPart
+	sequencePart
+	txPart
+	commitLSNPart
+	changeLSNPart
+	serialPart
+	commitSCNPart
+	scnPart
+)
+
+var sourceParts = map[string]sourcePart{
+	"connector": connectorPart, "name": namePart, "db": databasePart, "schema": schemaPart, "table": tablePart, "file": filePart,
+	"ts_ms": timePart, "pos": posPart, "row": rowPart, "snapshot": snapshotPart, "server_id": serverPart, "gtid": gtidPart, "lsn": lsnPart,
+	"sequence": sequencePart, "txId": txPart, "commit_lsn": commitLSNPart, "change_lsn": changeLSNPart, "event_serial_no": serialPart,
+	"commit_scn": commitSCNPart, "scn": scnPart,
+}
+
 // source moves c over an envelope's source block.
 func (r *reading) source(c *cursor, s *Source) error {
 	empty, err := c.open('{', '}')
-	for i, more := 0, !empty; more && err == nil; i++ {
-		var name string
-		if name, err = r.member(c, &r.recent.sources, i); err != nil {
+	for i, more := 0, !empty; more; i++ {
+		name, part, err := member(r, c, &r.recent.sources, i, sourceParts)
+		if err != nil {
 			return err
 		}
-		if err = r.sourceMember(c, name, s); err != nil {
+		if err = r.sourceMember(c, part, s); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		more, err = c.more('}')
+		if more, err = c.more('}'); err != nil {
+			return err
+		}
 	}
 	return err
 }
 
 // sourceMember moves c over a member's value. Texts that rarely change are shared with the source blocks before: an
 // Event then does not hold on to its record by them.
-func (r *reading) sourceMember(c *cursor, name string, s *Source) error {
-	last := &r.recent.source
-	switch name {
-	case "connector":
+func (r *reading) sourceMember(c *cursor, part sourcePart, s *Source) error {
+	last := &r.recent.quoted
+	switch part {
+	case otherPart:
+		return c.skip(0)
+	case connectorPart:
 		return r.shared(c, &s.Connector, &last.Connector)
-	case "name":
+	case namePart:
 		return r.shared(c, &s.Name, &last.Name)
-	case "db":
+	case databasePart:
 		return r.shared(c, &s.Database, &last.Database)
-	case "schema":
+	case schemaPart:
 		return r.shared(c, &s.Schema, &last.Schema)
-	case "table":
+	case tablePart:
 		return r.shared(c, &s.Table, &last.Table)
-	case "file":
+	case filePart:
 		return r.shared(c, &s.File, &last.File)
-	case "ts_ms":
+	case timePart:
 		return integer(c, &s.TsMs)
-	case "pos":
+	case posPart:
 		return integer(c, &s.Pos)
-	case "row":
+	case rowPart:
 		var n int64
 		if err := integer(c, &n); err != nil {
 			return err
@@ -54,42 +93,38 @@ func (r *reading) sourceMember(c *cursor, name string, s *Source) error {
 		}
 		s.RowNo = int32(n)
 		return nil
-	case "snapshot":
+	case snapshotPart:
 		return r.snapshot(c, &s.Snapshot)
 	}
-	return r.positionMember(c, name, s)
+	return r.positionMember(c, part, s)
 }
 
 // positionMember is sourceMember for what tells a position. These texts differ from event to event and point into the
 // record.
-func (r *reading) positionMember(c *cursor, name string, s *Source) error {
-	var err error
-	switch name {
-	case "server_id":
+func (r *reading) positionMember(c *cursor, part sourcePart, s *Source) (err error) {
+	switch part {
+	case serverPart:
 		s.ServerID, err = r.count(c)
-		return err
-	case "gtid":
-		return r.word(c, &s.GTID)
-	case "lsn":
+	case gtidPart:
+		err = r.word(c, &s.GTID)
+	case lsnPart:
 		s.LSN, err = r.count(c)
-		return err
-	case "sequence":
-		return r.word(c, &s.Sequence)
-	case "txId":
-		return r.word(c, &s.TxID)
-	case "commit_lsn":
-		return r.word(c, &s.CommitLSN)
-	case "change_lsn":
-		return r.word(c, &s.ChangeLSN)
-	case "event_serial_no":
+	case sequencePart:
+		err = r.word(c, &s.Sequence)
+	case txPart:
+		err = r.word(c, &s.TxID)
+	case commitLSNPart:
+		err = r.word(c, &s.CommitLSN)
+	case changeLSNPart:
+		err = r.word(c, &s.ChangeLSN)
+	case serialPart:
 		s.Serial, err = r.count(c)
-		return err
-	case "commit_scn":
-		return r.word(c, &s.CommitSCN)
-	case "scn":
-		return r.word(c, &s.SCN)
+	case commitSCNPart:
+		err = r.word(c, &s.CommitSCN)
+	case scnPart:
+		err = r.word(c, &s.SCN)
 	}
-	return c.skip(0)
+	return err
 }
 
 // word moves c over a value and takes it if it is a string or a number; connectors of different ages send the one or the
@@ -108,20 +143,24 @@ func (r *reading) word(c *cursor, s *string) (err error) {
 	return c.skip(0)
 }
 
-// shared moves c over a string or null, and makes s the same string as last if they are equal, and last s if not.
+// shared moves c over a string or null, and makes s the same string as last if they are equal, and last s if not. last is
+// the JSON of a text that needs no escapes, or else empty.
 func (r *reading) shared(c *cursor, s, last *string) error {
-	if c.has("null") {
-		*s = ""
-		return nil
+	if *last == "" || !c.has(*last) {
+		if c.has("null") {
+			*s = ""
+			return nil
+		}
+		v, err := r.string(c)
+		if err != nil {
+			return err
+		}
+		if *last = verbatim(v); *last == "" {
+			*s = strings.Clone(v)
+			return nil
+		}
 	}
-	v, err := r.string(c)
-	if err != nil {
-		return err
-	}
-	if v != *last {
-		*last = strings.Clone(v)
-	}
-	*s = *last
+	*s = (*last)[1 : len(*last)-1]
 	return nil
 }
 

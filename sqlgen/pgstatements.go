@@ -19,17 +19,24 @@ func (p Postgres) Statements(t *Target, c Changes) []Statement {
 		return w.out
 	}
 	w.deletes(c.Deletes)
-	w.exchange = &Exchange{Statements: func() []Statement {
-		other := pgWriter{Postgres: p, t: t, name: w.name}
-		other.trade(c)
-		return other.out
-	}}
+	if t.Trades() {
+		w.exchange = w.exchanging(c)
+	}
 	w.moves(c.Moves)
 	w.updates(c.Updates, true)
 	w.updates(c.Marks, false)
 	w.creates(c.Upserts[:c.Created])
 	w.changes(c.Upserts[c.Created:])
 	return w.out
+}
+
+// exchanging is the exchange of all of c but for its deletes.
+func (w *pgWriter) exchanging(c Changes) *Exchange {
+	return &Exchange{Statements: func() []Statement {
+		other := pgWriter{Postgres: w.Postgres, t: w.t, name: w.name}
+		other.trade(c)
+		return other.out
+	}}
 }
 
 // pgWriter collects the statements of one table.

@@ -352,6 +352,24 @@ func (t *Target) rowKey(dst, row []byte) (out []byte, ok bool) {
 	return dst, true
 }
 
+// Trades says whether a unique index other than the key's can be in the way of rows that trade its values.
+func (t *Target) Trades() bool {
+	if key := t.Table.PrimaryKey; len(key) > 0 && !t.isKey(key) {
+		return true
+	}
+	for _, columns := range t.Table.Unique {
+		if !t.isKey(columns) {
+			return true
+		}
+	}
+	for _, x := range t.Table.Indexes {
+		if x.Unique && (x.Special != "" || !t.isKey(x.Columns)) {
+			return true
+		}
+	}
+	return false
+}
+
 // isKey says whether an index is on just the key's columns.
 func (t *Target) isKey(index []string) bool {
 	if len(index) != len(t.Key) {

@@ -12,6 +12,9 @@
 // lost can be looked up; no transaction is empty; and a new epoch cannot begin while an old transaction is in doubt,
 // because [Sink.Fence] needs the row that it holds.
 //
+// A transaction that is committed in one step can leave a note in its witness. What must be known exactly when the
+// data is visible, such as the positions in the source's log, is said there without a second phase.
+//
 // # Errors
 //
 // A *[sqlgen.RowError] is data that will not pass. [ErrFenced] and [ErrLost] end the pipeline, as does an error for

@@ -31,8 +31,9 @@ type Txn interface {
 	// PreCommit writes the witness and makes the transaction durable, invisible, and known from here on by its ID
 	// alone. After an error its outcome is not known; Pending tells.
 	PreCommit(ctx context.Context) error
-	// Commit writes the witness and makes the transaction durable and visible in one step. For use without PreCommit.
-	Commit(ctx context.Context) error
+	// Commit writes the witness, with note, and makes the transaction durable and visible in one step. For use
+	// without PreCommit. After an error its outcome is not known; Notes tells, if there was a note.
+	Commit(ctx context.Context, note []byte) error
 	// Abort rolls an unprepared transaction back. It is safe after any error, and after PreCommit or Commit it does
 	// nothing to what was prepared or committed.
 	Abort(ctx context.Context) error
@@ -42,6 +43,14 @@ type Txn interface {
 type Prepared struct {
 	ID         ID
 	AgeSeconds float64 // since it was prepared, by the target's clock
+}
+
+// Note is what a worker's last committed transaction left in its witness.
+type Note struct {
+	Worker     int
+	Epoch      int64  // that may write next, as Fence gave it; not of that transaction
+	Checkpoint int64  // of that transaction
+	Text       []byte // as Commit was given it; nil: the transaction was prepared, or had none
 }
 
 // Sink is the transactions and the catalog of one target database. It is safe for concurrent use.
@@ -60,6 +69,9 @@ type Sink interface {
 	Abort(ctx context.Context, id ID) error
 	// Pending lists the pipeline's prepared transactions, of every epoch.
 	Pending(ctx context.Context, pipeline string) ([]Prepared, error)
+	// Notes returns the witness of every worker of the pipeline, also of those that this run does not have, by
+	// worker. Only after Fence is it sure that nobody changes them.
+	Notes(ctx context.Context, pipeline string) ([]Note, error)
 
 	// Dialect is the SQL that Apply takes.
 	Dialect() sqlgen.Dialect

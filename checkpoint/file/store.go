@@ -52,19 +52,23 @@ func (s *Store) Close() error { return nil }
 
 var pipelineName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9_.-]*$`)
 
+func badName(pipeline string) error {
+	return fmt.Errorf("the pipeline's name %q must consist of letters, digits, '_', '-' and, but for the first, '.': it becomes a folder", pipeline)
+}
+
 // locked runs do in the pipeline's folder under its lock.
 func (s *Store) locked(ctx context.Context, pipeline string, do func(dir string) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if !pipelineName.MatchString(pipeline) {
-		return fmt.Errorf("the pipeline's name %q must consist of letters, digits, '_', '-' and, but for the first, '.': it becomes a folder", pipeline)
+		return badName(pipeline)
 	}
 	dir := filepath.Join(s.dir, pipeline)
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return err
-	}
 	unlock, err := lock(ctx, filepath.Join(dir, lockFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return &absent{dir}
+	}
 	if err != nil {
 		return err
 	}
@@ -72,9 +76,30 @@ func (s *Store) locked(ctx context.Context, pipeline string, do func(dir string)
 	return errors.Join(err, unlock())
 }
 
+// absent is a folder that is not there. Only Acquire makes it: one that has gone is not begun anew by whoever used it.
+type absent struct{ dir string }
+
+func (a *absent) Error() string { return a.dir + " is not there" }
+
+func isAbsent(err error) bool {
+	var a *absent
+	return errors.As(err, &a)
+}
+
+// makeDir makes the pipeline's folder, if it may be called so.
+func (s *Store) makeDir(pipeline string) error {
+	if !pipelineName.MatchString(pipeline) {
+		return badName(pipeline)
+	}
+	return os.MkdirAll(filepath.Join(s.dir, pipeline), 0o750)
+}
+
 // Acquire takes the next epoch.
 func (s *Store) Acquire(ctx context.Context, pipeline string) (checkpoint.Checkpoint, error) {
 	c := checkpoint.Checkpoint{Pipeline: pipeline}
+	if err := s.makeDir(pipeline); err != nil {
+		return checkpoint.Checkpoint{}, fmt.Errorf("acquire pipeline %s: %w", pipeline, err)
+	}
 	err := s.locked(ctx, pipeline, func(dir string) error {
 		names, err := list(dir)
 		if err != nil {
@@ -125,6 +150,9 @@ func (s *Store) Save(ctx context.Context, c checkpoint.Checkpoint, retain int) e
 		}
 		return prune(dir, append(names, name), retain)
 	})
+	if isAbsent(err) {
+		err = fmt.Errorf("%w any more: was it moved, or is its disk not mounted? %w", err, txnsink.ErrFenced)
+	}
 	if err != nil {
 		return fmt.Errorf("save checkpoint %d of pipeline %s: %w", c.ID, c.Pipeline, err)
 	}
@@ -150,6 +178,9 @@ func (s *Store) List(ctx context.Context, pipeline string) ([]checkpoint.Checkpo
 		}
 		return errors.Join(damaged...)
 	})
+	if isAbsent(err) {
+		return nil, nil
+	}
 	if err != nil {
 		return out, fmt.Errorf("list checkpoints of pipeline %s: %w", pipeline, err)
 	}
@@ -171,10 +202,38 @@ func (s *Store) Load(ctx context.Context, pipeline string, id int64) (checkpoint
 		c, err = read(dir, names[i])
 		return err
 	})
+	if isAbsent(err) {
+		err = checkpoint.ErrNotFound
+	}
 	if err != nil {
 		return checkpoint.Checkpoint{}, fmt.Errorf("load checkpoint %d of pipeline %s: %w", id, pipeline, err)
 	}
 	return c, nil
+}
+
+// Forget removes one checkpoint's file.
+func (s *Store) Forget(ctx context.Context, pipeline string, id int64) error {
+	err := s.locked(ctx, pipeline, func(dir string) error {
+		names, err := list(dir)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(names, func(e entry) bool { return e.id == id })
+		switch i {
+		case -1:
+			return checkpoint.ErrNotFound
+		case len(names) - 1:
+			return checkpoint.ErrLast(id)
+		}
+		return os.Remove(filepath.Join(dir, names[i].file()))
+	})
+	if isAbsent(err) {
+		err = checkpoint.ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("remove checkpoint %d of pipeline %s: %w", id, pipeline, err)
+	}
+	return nil
 }
 
 // entry is a checkpoint's file by its name.
@@ -308,7 +367,7 @@ func write(dir, name string, body []byte) error {
 		err = f.Sync()
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
-		return err
+		return errors.Join(err, os.Remove(partial)) // where the disk is full it must not stay so for this
 	}
 	if err := os.Rename(partial, filepath.Join(dir, name)); err != nil {
 		return err

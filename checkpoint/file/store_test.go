@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"replicator/checkpoint"
@@ -33,6 +34,32 @@ func TestStore(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "made", "by open")
 		return func(t *testing.T) checkpoint.Store { return open(t, dir) }
 	})
+}
+
+func TestLog(t *testing.T) {
+	t.Parallel()
+	storetest.RunLog(t, func(t *testing.T) storetest.OpenLog {
+		dir := t.TempDir()
+		return func(t *testing.T) checkpoint.StatementLog { return open(t, dir) }
+	})
+}
+
+func TestDamagedPartOfTheLogIsNamed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, dir)
+	id := txnsink.ID{Pipeline: "p", Epoch: 1, Checkpoint: 2}
+	if err := s.Append(t.Context(), id, 0, []byte("statements")); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "p", logFolder, partFile(id, 0))
+	if err := os.Truncate(file, 90); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Read(t.Context(), id, 0)
+	if err == nil || !txnsink.Permanent(err) || !strings.Contains(err.Error(), file) {
+		t.Errorf("got %v", err)
+	}
 }
 
 // saved returns a store that holds checkpoints 1 to 3 of pipeline p, and its folder.
@@ -132,5 +159,52 @@ func TestPipelineNameLeavesTheDirectoryNot(t *testing.T) {
 		if _, err := s.Load(t.Context(), name, 1); err == nil || errors.Is(err, checkpoint.ErrNotFound) {
 			t.Errorf("%q: got %v", name, err)
 		}
+	}
+}
+
+// TestFullDiskSavesNothing: the file of checkpoint 4 is written to a device that is always full.
+func TestFullDiskSavesNothing(t *testing.T) {
+	t.Parallel()
+	s, dir := saved(t)
+	fourth := checkpoint.Checkpoint{Pipeline: "p", Epoch: 1, ID: 4, Positions: debezium.Positions{}}
+	for range 2 {
+		if err := os.Symlink("/dev/full", filepath.Join(dir, entry{id: 4}.file()+partialSuffix)); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Save(t.Context(), fourth, 10); !errors.Is(err, syscall.ENOSPC) || txnsink.Permanent(err) {
+			t.Fatalf("save: got %v", err)
+		}
+		if list, err := s.List(t.Context(), "p"); err != nil || len(list) != 3 {
+			t.Errorf("got %d checkpoints, %v", len(list), err)
+		}
+	}
+	if err := s.Save(t.Context(), fourth, 10); err != nil {
+		t.Errorf("save where there is room again: %v", err)
+	}
+}
+
+// TestFolderThatWentAwayIsNotBegunAnew: a process whose store is gone saves nothing, and makes nothing that would be in
+// the way when the store comes back.
+func TestFolderThatWentAwayIsNotBegunAnew(t *testing.T) {
+	t.Parallel()
+	s, dir := saved(t)
+	if err := os.Rename(dir, dir+".away"); err != nil {
+		t.Fatal(err)
+	}
+	fourth := checkpoint.Checkpoint{Pipeline: "p", Epoch: 1, ID: 4, Positions: debezium.Positions{}}
+	if err := s.Save(t.Context(), fourth, 10); !errors.Is(err, txnsink.ErrFenced) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("save: got %v", err)
+	}
+	if list, err := s.List(t.Context(), "p"); err != nil || list != nil {
+		t.Errorf("list: got %v, %v", list, err)
+	}
+	if _, err := s.Load(t.Context(), "p", 1); !errors.Is(err, checkpoint.ErrNotFound) {
+		t.Errorf("load: got %v", err)
+	}
+	if err := os.Rename(dir+".away", dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Save(t.Context(), fourth, 10); err != nil {
+		t.Errorf("save when it is back: %v", err)
 	}
 }

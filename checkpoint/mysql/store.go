@@ -58,7 +58,7 @@ func (s *Store) transaction(ctx context.Context, do func(*sql.Tx) error) error {
 	} else if rollbackErr := tx.Rollback(); rollbackErr != nil && !errors.Is(rollbackErr, sql.ErrTxDone) {
 		err = errors.Join(err, rollbackErr)
 	}
-	if err == nil || errors.Is(err, txnsink.ErrFenced) {
+	if err == nil || errors.Is(err, txnsink.ErrFenced) || errors.Is(err, checkpoint.ErrNotFound) {
 		return err
 	}
 	return sink.Plain(err)
@@ -169,6 +169,36 @@ func (s *Store) Load(ctx context.Context, pipeline string, id int64) (checkpoint
 		return checkpoint.Checkpoint{}, fmt.Errorf("load checkpoint %d of pipeline %s: %w", id, pipeline, err)
 	}
 	return out[0], nil
+}
+
+// Forget deletes one checkpoint.
+func (s *Store) Forget(ctx context.Context, pipeline string, id int64) error {
+	const (
+		last   = `SELECT COALESCE(max(id), 0) FROM replicator_checkpoints WHERE pipeline = ?`
+		remove = `DELETE FROM replicator_checkpoints WHERE pipeline = ? AND id = ?`
+	)
+	err := s.transaction(ctx, func(tx *sql.Tx) error {
+		var highest int64
+		if err := tx.QueryRowContext(ctx, last, pipeline).Scan(&highest); err != nil {
+			return err
+		}
+		if highest == id {
+			return checkpoint.ErrLast(id)
+		}
+		result, err := tx.ExecContext(ctx, remove, pipeline, id)
+		if err != nil {
+			return err
+		}
+		n, err := result.RowsAffected()
+		if err == nil && n == 0 {
+			return checkpoint.ErrNotFound
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("remove checkpoint %d of pipeline %s: %w", id, pipeline, err)
+	}
+	return nil
 }
 
 // queryer is a pool or a transaction.

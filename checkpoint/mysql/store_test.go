@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"reflect"
@@ -75,6 +76,13 @@ func TestStore(t *testing.T) {
 				return func(t *testing.T) checkpoint.Store { return open(t, url) }
 			})
 		})
+		t.Run("Log", func(t *testing.T) {
+			storetest.RunLog(t, func(t *testing.T) storetest.OpenLog {
+				url := database(t, server)
+				return func(t *testing.T) checkpoint.StatementLog { return open(t, url) }
+			})
+		})
+		t.Run("LongPartIsKeptInPieces", func(t *testing.T) { longPart(t, server) })
 		t.Run("MissingTablesSayWhatToDo", func(t *testing.T) {
 			if err := server.CreateDatabase(t.Context(), "bare"); err != nil {
 				t.Fatal(err)
@@ -86,6 +94,29 @@ func TestStore(t *testing.T) {
 		})
 		t.Run("SavedCheckpointSurvivesKill", func(t *testing.T) { survivesKill(t, server) })
 	})
+}
+
+// longPart is longer than max_allowed_packet of MariaDB, and no text.
+func longPart(t *testing.T, server *mysqlserver.Server) {
+	url := database(t, server)
+	s := open(t, url)
+	body := make([]byte, 17<<20)
+	for i := range body {
+		body[i] = byte(i * 7)
+	}
+	id := txnsink.ID{Pipeline: "p", Epoch: 1, Checkpoint: 2, Worker: 3}
+	if err := s.Append(t.Context(), id, 0, body); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Read(t.Context(), id, 0); err != nil || !bytes.Equal(got, body) {
+		t.Errorf("got %d bytes, %v", len(got), err)
+	}
+	if _, err := s.db.ExecContext(t.Context(), "DELETE FROM replicator_log WHERE piece = 5"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Read(t.Context(), id, 0); err == nil || !txnsink.Permanent(err) || !strings.Contains(err.Error(), "part 0 of transaction p:1:2:3") {
+		t.Errorf("a damaged part: %v", err)
+	}
 }
 
 // survivesKill is the last test on its server.

@@ -201,6 +201,32 @@ func (s *Store) Load(ctx context.Context, pipeline string, id int64) (checkpoint
 	return out[0], nil
 }
 
+// Forget deletes one checkpoint.
+func (s *Store) Forget(ctx context.Context, pipeline string, id int64) error {
+	const (
+		last   = `SELECT coalesce(max(id), 0) FROM replicator.checkpoints WHERE pipeline = $1`
+		remove = `DELETE FROM replicator.checkpoints WHERE pipeline = $1 AND id = $2`
+	)
+	err := s.transaction(ctx, func(tx pgx.Tx) error {
+		var highest int64
+		if err := tx.QueryRow(ctx, last, pipeline).Scan(&highest); err != nil {
+			return err
+		}
+		if highest == id {
+			return checkpoint.ErrLast(id)
+		}
+		tag, err := tx.Exec(ctx, remove, pipeline, id)
+		if err == nil && tag.RowsAffected() == 0 {
+			return checkpoint.ErrNotFound
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("remove checkpoint %d of pipeline %s: %w", id, pipeline, err)
+	}
+	return nil
+}
+
 // read collects the checkpoints of a query on their documents.
 func read(rows pgx.Rows, err error) ([]checkpoint.Checkpoint, error) {
 	if err != nil {

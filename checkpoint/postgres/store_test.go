@@ -71,6 +71,14 @@ func TestStore(t *testing.T) {
 	})
 }
 
+func TestLog(t *testing.T) {
+	t.Parallel()
+	storetest.RunLog(t, func(t *testing.T) storetest.OpenLog {
+		url := database(t)
+		return func(t *testing.T) checkpoint.StatementLog { return open(t, url) }
+	})
+}
+
 func TestMissingTablesSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	if err := server.CreateDatabase(t.Context(), "bare"); err != nil {

@@ -33,6 +33,7 @@ func Run(t *testing.T, newStore func(t *testing.T) Open) {
 		{"SaveGoesForwardOnly", forwardOnly},
 		{"PruningKeepsTheLastAndSavepoints", pruning},
 		{"LoadFindsOneOrSaysThatThereIsNone", load},
+		{"ForgetRemovesAnyButTheLast", forget},
 		{"PipelinesDoNotSeeEachOther", pipelines},
 		{"ProcessesThatAcquireAtOnceGetDistinctEpochs", acquireAtOnce},
 		{"OfProcessesThatSaveAtOnceTheLatestWins", saveAtOnce},
@@ -213,6 +214,33 @@ func load(t *testing.T, open Open) {
 			t.Errorf("load %d: got %v, want ErrNotFound", id, err)
 		}
 	}
+}
+
+func forget(t *testing.T, open Open) {
+	s := open(t)
+	epoch := acquire(t, s, pipeline).Epoch
+	for id := int64(1); id <= 4; id++ {
+		c := full(epoch, id)
+		c.Savepoint = id == 2
+		save(t, s, c, 10)
+	}
+	for _, id := range []int64{1, 2} {
+		if err := s.Forget(t.Context(), pipeline, id); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, id := range []int64{1, 77} {
+		if err := s.Forget(t.Context(), pipeline, id); !errors.Is(err, checkpoint.ErrNotFound) {
+			t.Errorf("forget %d: got %v, want ErrNotFound", id, err)
+		}
+	}
+	if err := s.Forget(t.Context(), pipeline, 4); err == nil || errors.Is(err, checkpoint.ErrNotFound) {
+		t.Errorf("forget the last one: got %v", err)
+	}
+	if got, want := ids(listed(t, open(t), pipeline)), []int64{3, 4}; !slices.Equal(got, want) {
+		t.Errorf("kept %v, want %v", got, want)
+	}
+	save(t, s, full(epoch, 5), 10)
 }
 
 func pipelines(t *testing.T, open Open) {

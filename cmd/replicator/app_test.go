@@ -58,9 +58,14 @@ func TestWrongUsageExitsWithTwo(t *testing.T) {
 		{"run --config " + bad, "replicator: " + bad + ":7: pipline: there is no such key; did you mean pipeline?"},
 		{"run --set x --config " + good, "replicator: --set x: must be KEY.PATH=VALUE"},
 		{"check --config " + bad, "replicator: " + bad + ":7: pipline"},
-		{"checkpoints", "replicator: replicator checkpoints: name a command: list, show"},
+		{"checkpoints", "replicator: replicator checkpoints: name a command: export, import, list, prune, save, show"},
 		{"checkpoints show --config " + good, "replicator: accepts 1 arg(s), received 0"},
 		{"checkpoints show x --config " + good, `replicator: "x" is no checkpoint's number`},
+		{"run --replay --config " + good, "replicator: --replay allows what --from asks for"},
+		{"checkpoints prune --config " + good, "replicator: prune: name checkpoints, or say by --keep N"},
+		{"checkpoints prune 1 --keep 2 --config " + good, "replicator: prune: name checkpoints, or say by --keep N"},
+		{"checkpoints import nowhere.json --config " + good, "replicator: import: open nowhere.json"},
+		{"transactions commit shop:1:2 --config " + good, `replicator: "shop:1:2" is no transaction's ID`},
 		{"transactions lsit", `replicator: unknown command "lsit" for "replicator transactions"`},
 		{"version extra", `replicator: unknown command "extra" for "replicator version"`},
 	} {
@@ -145,9 +150,14 @@ func TestLogLevelAndFormat(t *testing.T) {
 func TestRecoveryOfTransactionsIsForetold(t *testing.T) {
 	t.Parallel()
 	id := func(n int64) txnsink.ID { return txnsink.ID{Pipeline: "p", Epoch: 2, Checkpoint: n} }
-	got := decisions([]txnsink.Prepared{{ID: id(7), AgeSeconds: 1.5}, {ID: id(8)}},
-		[]checkpoint.Checkpoint{{ID: 6, Txns: []txnsink.ID{id(6)}}, {ID: 7, Txns: []txnsink.ID{id(7)}}})
-	want := []transactionFacts{{id(7), 1.5, "commit"}, {id(8), 0, "rollback"}}
+	got := decisions([]txnsink.Prepared{{ID: id(7), AgeSeconds: 1.5}, {ID: id(8)}, {ID: id(5)}},
+		[]checkpoint.Checkpoint{{ID: 6, Epoch: 2, Txns: []txnsink.ID{id(6)}}, {ID: 7, Epoch: 2, Rows: 9, Txns: []txnsink.ID{id(7)}}})
+	rows := int64(9)
+	want := []transactionFacts{
+		{id(7), 1.5, &rows, "commit", "checkpoint 7 was saved and lists it", true},
+		{id(8), 0, nil, "rollback", "checkpoint 8 is not saved; if its run is at work, it may still save it", false},
+		{id(5), 0, nil, "rollback", "no saved checkpoint lists it, and the last one is 7 of epoch 2", true},
+	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

@@ -117,8 +117,13 @@ func checkGrants(c *config, facts preflight.Facts, f *findings) {
 	}
 }
 
-// checkStore looks at the directory of a file store; the store in the target is checked with the target.
-func checkStore(c *config, f *findings) {
+// checkStore looks at the directory of a file store, or connects to a database; the store in the target is checked with
+// the target.
+func checkStore(ctx context.Context, c *config, f *findings) {
+	if ownStore(c) {
+		checkStoreDatabase(ctx, c, f)
+		return
+	}
 	dir, isFile := strings.CutPrefix(c.Checkpoint.Store, "file:")
 	if !isFile {
 		f.ok("store", "checkpoints are kept in the target")
@@ -142,6 +147,23 @@ func checkStore(c *config, f *findings) {
 		f.warn("store", "free some", "%d MiB are free on the disk of %s", free>>20, dir)
 	default:
 		f.ok("store", "checkpoints are written to %s, %d MiB free", dir, free>>20)
+	}
+}
+
+func checkStoreDatabase(ctx context.Context, c *config, f *findings) {
+	ctx, cancel := within(ctx, checkTargetTimeout)
+	defer cancel()
+	s, err := openStore(ctx, c)
+	if err != nil {
+		f.fail("store", "see to checkpoint.store and its server", "%s", reason(err))
+		return
+	}
+	_, err = s.List(ctx, c.Pipeline)
+	switch err := errors.Join(err, s.Close()); {
+	case err != nil:
+		f.warn("store", "run creates the own tables there if they are missing", "%s", reason(err))
+	default:
+		f.ok("store", "checkpoints are kept in a database of their own")
 	}
 }
 

@@ -80,7 +80,7 @@ func (a *app) check(ctx context.Context, c *config) error {
 	tables := checkSource(ctx, c, &found)
 	checkTables(c, tables, &found)
 	checkTarget(ctx, c, tables, &found)
-	checkStore(c, &found)
+	checkStore(ctx, c, &found)
 	for i := range found.list {
 		found.list[i].Message = redact(found.list[i].Message)
 	}

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -15,10 +15,12 @@ import (
 	"replicator/checkpoint"
 	"replicator/debezium"
 	"replicator/txnsink"
+	"replicator/txnsink/postgres"
 )
 
 func (a *app) checkpointsCommand() *cobra.Command {
-	return group("checkpoints", "Look at the pipeline's saved checkpoints.", a.checkpointsList(), a.checkpointsShow())
+	return group("checkpoints", "The pipeline's saved checkpoints.",
+		a.checkpointsList(), a.checkpointsShow(), a.checkpointsSave(), a.checkpointsExport(), a.checkpointsImport(), a.checkpointsPrune())
 }
 
 func (a *app) checkpointsList() *cobra.Command {
@@ -39,9 +41,9 @@ func (a *app) checkpointsShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show ID --config FILE", Short: "Show one checkpoint: positions and transactions.", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := strconv.ParseInt(args[0], 10, 64)
-			if err != nil || id < 1 {
-				return usage(fmt.Errorf("%q is no checkpoint's number; see replicator checkpoints list", args[0]))
+			id, err := checkpointID(args[0])
+			if err != nil {
+				return err
 			}
 			return a.withStore(cmd.Context(), &f, func(ctx context.Context, c *config, s checkpoint.Store) error {
 				return a.showCheckpoint(ctx, c, s, id)
@@ -59,12 +61,30 @@ func (a *app) withStore(ctx context.Context, f *configFlags, do func(context.Con
 	if err != nil {
 		return err
 	}
-	s, err := openStore(ctx, &c)
+	return a.lendStore(ctx, &c, do)
+}
+
+// withOwnTables is withStore where the store may be new: its tables are made as run makes them.
+func (a *app) withOwnTables(ctx context.Context, f *configFlags, do func(context.Context, *config, checkpoint.Store) error) error {
+	c, err := a.load(f)
 	if err != nil {
-		return inPipeline(&c, fmt.Errorf("open the checkpoint store: %w", err))
+		return err
 	}
-	if err := errors.Join(do(ctx, &c, s), s.Close()); err != nil {
-		return inPipeline(&c, err)
+	if !strings.HasPrefix(c.Checkpoint.Store, "file:") {
+		if err := postgres.Up(ctx, storeURL(&c)); err != nil {
+			return inPipeline(&c, fmt.Errorf("checkpoint.store: %w", err))
+		}
+	}
+	return a.lendStore(ctx, &c, do)
+}
+
+func (a *app) lendStore(ctx context.Context, c *config, do func(context.Context, *config, checkpoint.Store) error) error {
+	s, err := openStore(ctx, c)
+	if err != nil {
+		return inPipeline(c, fmt.Errorf("open checkpoint.store: %w", err))
+	}
+	if err := errors.Join(do(ctx, c, s), s.Close()); err != nil {
+		return inPipeline(c, err)
 	}
 	return nil
 }

@@ -72,16 +72,18 @@ type schemaConfig struct {
 	Types  sqlgen.Options
 }
 
-type httpConfig struct{ Listen string }
+type httpConfig struct {
+	Listen string // empty: off
+	Token  string // a secret
+}
 
 type logConfig struct {
 	Level  string
 	Format string
 }
 
-// documentedListen is http.listen's default. It is accepted, so that a file that names it keeps running when the page
-// is served.
-const documentedListen = "127.0.0.1:8088"
+// defaultListen is http.listen's default.
+const defaultListen = "127.0.0.1:8088"
 
 // defaults returns the configuration of a file that sets only what it must.
 func defaults() config {
@@ -98,7 +100,7 @@ func defaults() config {
 			Store: "target", Retain: 100,
 		},
 		Schema: schemaConfig{Create: true, Types: sqlgen.Options{Boolean: "tinyint1", Time: "interval", JSON: "jsonb", Enum: "text", Nul: "stop"}},
-		HTTP:   httpConfig{Listen: documentedListen},
+		HTTP:   httpConfig{Listen: defaultListen},
 		Log:    logConfig{Level: "info", Format: "text"},
 	}
 }

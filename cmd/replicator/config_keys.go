@@ -30,7 +30,7 @@ func configKeys(c *config) []key {
 		{name: "target", value: targetKeys(&c.Target)},
 		{name: "tables", value: rules{&c.Tables}},
 		{name: "delivery", value: oneOf(&c.Delivery,
-			[]checkpoint.Delivery{checkpoint.TwoPhase, checkpoint.AtLeastOnce, checkpoint.AtMostOnce}, "one-phase", "write-ahead")},
+			[]checkpoint.Delivery{checkpoint.TwoPhase, checkpoint.OnePhase, checkpoint.WriteAhead, checkpoint.AtLeastOnce, checkpoint.AtMostOnce})},
 		{name: "checkpoint", value: section{
 			{name: "interval", value: duration(&c.Checkpoint.Interval, time.Millisecond)},
 			{name: "min_interval", value: duration(&c.Checkpoint.MinInterval, 0)},
@@ -63,6 +63,7 @@ func configKeys(c *config) []key {
 		{name: "cluster", value: later("sharing a pipeline among processes", "false")},
 		{name: "http", value: section{
 			{name: "listen", value: httpListen(&c.HTTP.Listen)},
+			{name: "token", value: secretWord(&c.HTTP.Token)},
 		}},
 		{name: "log", value: section{
 			{name: "level", value: oneOf(&c.Log.Level, []string{"debug", "info", "warn", "error"})},
@@ -321,8 +322,14 @@ func checkpointStore(p *string) func(string) error {
 
 func httpListen(p *string) scalar {
 	return func(s string) error {
-		if s != "" && s != documentedListen {
-			return fmt.Errorf("is not yet served by this version (the status page); set it to '', or leave the key out")
+		if s != "" {
+			_, port, err := net.SplitHostPort(s)
+			if err != nil {
+				return errors.New("must be HOST:PORT, as in 127.0.0.1:8088, or '' to turn it off")
+			}
+			if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+				return errors.New("must end in a port from 0 to 65535")
+			}
 		}
 		*p = s
 		return nil

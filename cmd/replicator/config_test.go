@@ -58,16 +58,18 @@ func TestConfigErrorsNameLineKeyAndRemedy(t *testing.T) {
 		{"checkpoint: {store: nowhere}", "c.yaml:7: checkpoint.store: must be target (tables in the target database), file:DIR, or a postgres://, mysql:// or mariadb:// URL"},
 		{"checkpoint: {store: 'file:'}", "c.yaml:7: checkpoint.store: file: needs a directory, as in file:/var/lib/replicator"},
 		{"checkpoint: {store: 'redis://u:secret@h/d'}", "c.yaml:7: checkpoint.store: must be target (tables in the target database), file:DIR, or a postgres://, mysql:// or mariadb:// URL"},
+		{"checkpoint: {store: 'mysql://u:secret@h'}", "c.yaml:7: checkpoint.store: must name the database, as in mysql://user@host:3306/database: the replicator's own tables are in it"},
+		{"checkpoint: {store: 'postgres://u:sec%zzret@h/d'}", "c.yaml:7: checkpoint.store: cannot be read as a URL; characters such as @ / # % of a password must be percent-encoded, or come from ${NAME}, which encodes them"},
 		{"schema: {create: perhaps}", `c.yaml:7: schema.create: "perhaps" must be true or false`},
 		{"schema: {types: {nul: keep}}", `c.yaml:7: schema.types.nul: "keep" is none of its values; it must be stop, strip or replace`},
 		{"schema: {evolve: stop}", `c.yaml:7: schema.evolve: "stop" is not yet served by this version (following a source's ALTER TABLE); leave the key out, or set it to evolve`},
-		{"delivery: one-phase", `c.yaml:7: delivery: "one-phase" is not yet served by this version; it must be two-phase, at-least-once or at-most-once`},
-		{"delivery: twice", `c.yaml:7: delivery: "twice" is none of its values; it must be two-phase, at-least-once or at-most-once`},
+		{"delivery: twice", `c.yaml:7: delivery: "twice" is none of its values; it must be two-phase, one-phase, write-ahead, at-least-once or at-most-once`},
 		{"workers: 2", `c.yaml:7: workers: "2" is not yet served by this version (more than one apply lane); leave the key out, or set it to 1`},
 		{"cluster: true", `c.yaml:7: cluster: "true" is not yet served by this version (sharing a pipeline among processes); leave the key out, or set it to false`},
 		{"errors: {bad_record: dead-letter}", `c.yaml:7: errors.bad_record: "dead-letter" is not yet served by this version (setting records aside); leave the key out, or set it to stop`},
 		{"verify: {source: 'mysql://u:secret@h/'}", "c.yaml:7: verify.source: is not yet served by this version (comparing source and target); leave the key out"},
-		{"http: {listen: ':80'}", `c.yaml:7: http.listen: ":80" is not yet served by this version (the status page); set it to '', or leave the key out`},
+		{"http: {listen: '80'}", `c.yaml:7: http.listen: "80" must be HOST:PORT, as in 127.0.0.1:8088, or '' to turn it off`},
+		{"http: {listen: 'a:http'}", `c.yaml:7: http.listen: "a:http" must end in a port from 0 to 65535`},
 		{"tables: {match: a}", "c.yaml:7: tables: must be a list of rules, as in [{match: 'shop\\.audit_.*', skip: true}], not keys with values"},
 		{"tables: [{skip: true}]", "c.yaml:7: tables[0]: has no match, the regular expression of the tables that it is for"},
 		{"tables:\n  - match: a\n  - match: '('", "c.yaml:9: tables[1].match: \"(\" is no regular expression: error parsing regexp: missing closing ): `^(?:()$`"},
@@ -179,7 +181,7 @@ tables:
 delivery: at-least-once
 checkpoint: {interval: 250ms, min_interval: 0s, rows: "${ROWS}", bytes: 64MiB, store: 'file:/var/lib/r', retain: 3}
 schema: {create: false, types: {boolean: boolean, time: time, json: json, nul: strip}}
-http: {listen: ''}
+http: {listen: '', token: sesame}
 log: {level: debug, format: json}
 `
 	got, err := parseConfig("c.yaml", []byte(text), nil, env("ROWS", "7"))
@@ -198,7 +200,7 @@ log: {level: debug, format: json}
 	want.Delivery = checkpoint.AtLeastOnce
 	want.Checkpoint = checkpointConfig{Interval: 250 * time.Millisecond, Rows: 7, Bytes: 64 << 20, Store: "file:/var/lib/r", Retain: 3}
 	want.Schema = schemaConfig{Types: sqlgen.Options{Boolean: "boolean", Time: "time", JSON: "json", Enum: "text", Nul: "strip"}}
-	want.HTTP.Listen = ""
+	want.HTTP = httpConfig{Token: "sesame"}
 	want.Log = logConfig{Level: "debug", Format: "json"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", got, want)

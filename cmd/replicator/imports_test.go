@@ -49,9 +49,10 @@ var allowedImports = map[string][]string{
 	// The command, which wires.
 	"cmd/replicator": {
 		"schema", "debezium", "debezium/kafka", "debezium/registry", "sqlgen", "txnsink", "txnsink/postgres",
-		"txnsink/mysql", "checkpoint/mysql", "checkpoint", "checkpoint/file", "checkpoint/postgres", "cmd/replicator/demo", "txnsink/postgres/preflight",
+		"txnsink/mysql", "checkpoint/mysql", "checkpoint", "checkpoint/file", "checkpoint/postgres", "cmd/replicator/demo", "cmd/replicator/ops", "txnsink/postgres/preflight",
 		"github.com/spf13/cobra", "go.yaml.in/yaml/v3",
 	},
+	"cmd/replicator/ops": {"checkpoint"}, // and net/http
 	"cmd/replicator/demo": {
 		"debezium", "debezium/debeziumtest", "debezium/kafka/broker", "txnsink/postgres/pgserver", "testdata/debezium",
 		"github.com/jackc/pgx/v5", // looks at the target with its own eyes

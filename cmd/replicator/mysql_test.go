@@ -119,6 +119,31 @@ func TestMySQLCases(t *testing.T) {
 	})
 }
 
+// TestMySQLDeliveries runs case 31 in the deliveries that prepare nothing, a run for each event, with the checkpoints in the target
+// and in a database of their own.
+func TestMySQLDeliveries(t *testing.T) {
+	onMySQL(t, func(t *testing.T, server *mysqlserver.Server) {
+		if err := server.CreateDatabase(t.Context(), "checkpoints"); err != nil {
+			t.Fatal(err)
+		}
+		for i, delivery := range []string{"one-phase", "write-ahead", "at-least-once", "at-most-once"} {
+			r := newMySQLRun(t, server, "31", fmt.Sprintf("delivery_%d", i))
+			r.config["delivery"] = delivery
+			r.config["checkpoint.store"] = []string{"target", server.URL("checkpoints")}[i%2]
+			for _, record := range r.records(t) {
+				r.produce(t, record)
+				if code, stderr := r.run(t); code != 0 {
+					t.Fatalf("%s: exit code %d:\n%s", delivery, code, stderr)
+				}
+			}
+			want := r.result(t, "")
+			if got, wanted := rowsText(r.execMySQL(t, want.Query)), rowsText(want.Rows); got != wanted {
+				t.Errorf("%s: %s\ngot\n%s\nwant\n%s", delivery, want.Query, got, wanted)
+			}
+		}
+	})
+}
+
 // TestMySQLStatementSize runs case 48 on MySQL and MariaDB: more values than a statement can have parameters.
 func TestMySQLStatementSize(t *testing.T) {
 	onMySQL(t, func(t *testing.T, server *mysqlserver.Server) {

@@ -240,6 +240,9 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 		Deduplicate: c.Source.Deduplicate,
 		Log:         log,
 	}
+	if statements, ok := e.store.(checkpoint.StatementLog); ok {
+		out.WriteAhead = statements
+	}
 	for _, r := range c.Tables {
 		out.Tables.Rules = append(out.Tables.Rules, checkpoint.Rule{Match: r.Match, Skip: r.Skip, Target: r.Target, Rows: r.Rows})
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/s2"
@@ -88,14 +89,12 @@ func appendBlock(out, block []byte, limit int) ([]byte, error) {
 	if n > limit-len(out) || n > 32*len(block)+64 {
 		return nil, fmt.Errorf("snappy: %w", errTooLarge)
 	}
-	decoded, err := s2.Decode(nil, block)
+	out = slices.Grow(out, n)
+	decoded, err := s2.Decode(out[len(out):len(out)+n], block)
 	if err != nil {
 		return nil, fmt.Errorf("snappy: %w", err)
 	}
-	if out == nil {
-		return decoded, nil
-	}
-	return append(out, decoded...), nil
+	return out[:len(out)+len(decoded)], nil
 }
 
 // zstdDecoders hold decoders that are bounded by maxBatch.

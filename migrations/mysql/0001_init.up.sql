@@ -20,7 +20,8 @@ CREATE TABLE IF NOT EXISTS replicator_checkpoints (
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- The last committed transaction of each worker: checkpoint, and the epoch that wrote it. Every transaction moves its
--- row as its last statement, and only while epoch is its own.
+-- row as its last statement, and only while epoch is its own. note: what a transaction that was committed in one step says of
+-- itself, in delivery one-phase the positions that it leads to.
 CREATE TABLE IF NOT EXISTS replicator_witness (
     pipeline   varchar(200) NOT NULL,
     worker     int          NOT NULL,
@@ -28,5 +29,20 @@ CREATE TABLE IF NOT EXISTS replicator_witness (
     checkpoint bigint       NOT NULL DEFAULT 0,
     written    bigint       NOT NULL DEFAULT 0,
     updated    datetime(6)  NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
+    note       longblob     NULL,
     PRIMARY KEY (pipeline, worker)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- The statements of checkpoints in delivery write-ahead: written before the checkpoint that lists them is saved, applied
+-- after it, then deleted. A part is in pieces, because no statement is longer than max_allowed_packet.
+CREATE TABLE IF NOT EXISTS replicator_log (
+    pipeline   varchar(200) NOT NULL,
+    epoch      bigint       NOT NULL,
+    checkpoint bigint       NOT NULL,
+    worker     int          NOT NULL,
+    part       int          NOT NULL,
+    piece      int          NOT NULL,
+    sum        binary(32)   NOT NULL,
+    body       longblob     NOT NULL,
+    PRIMARY KEY (pipeline, epoch, checkpoint, worker, part, piece)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;

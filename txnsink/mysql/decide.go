@@ -183,3 +183,21 @@ FROM replicator_witness WHERE pipeline = ?`
 	}
 	return rows.Err()
 }
+
+// Notes returns the pipeline's witnesses.
+func (s *Sink) Notes(ctx context.Context, pipeline string) (out []txnsink.Note, err error) {
+	const query = `SELECT worker, epoch, checkpoint, note FROM replicator_witness WHERE pipeline = ? ORDER BY worker`
+	rows, err := s.control.QueryContext(ctx, query, pipeline)
+	if err != nil {
+		return nil, fmt.Errorf("read the witnesses of pipeline %s: %w", pipeline, plain(err))
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var n txnsink.Note
+		if err := rows.Scan(&n.Worker, &n.Epoch, &n.Checkpoint, &n.Text); err != nil {
+			return nil, fmt.Errorf("read the witnesses of pipeline %s: %w", pipeline, plain(err))
+		}
+		out = append(out, n)
+	}
+	return out, rows.Err()
+}

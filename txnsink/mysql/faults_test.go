@@ -202,7 +202,7 @@ func TestLostAnswerToCommitIsFoundCommitted(t *testing.T) {
 				f.armed.Store(c.inOneStep)
 				var err error
 				if c.inOneStep {
-					err = tx.Commit(t.Context())
+					err = tx.Commit(t.Context(), nil)
 				} else if err = tx.PreCommit(t.Context()); err == nil {
 					f.armed.Store(true)
 					err = s.Commit(t.Context(), tx.ID())
@@ -218,7 +218,7 @@ func TestLostAnswerToCommitIsFoundCommitted(t *testing.T) {
 				}
 				wantRows(t, url, "1|10", "2|20", "3|30")
 				fence(t, s, 3)
-				if err := begun(t, s, 2, [2]int64{4, 40}).Commit(t.Context()); err != nil {
+				if err := begun(t, s, 2, [2]int64{4, 40}).Commit(t.Context(), nil); err != nil {
 					t.Fatal(err)
 				}
 				wantRows(t, url, "1|10", "2|20", "3|30", "4|40")
@@ -248,7 +248,7 @@ func TestServerMayDieAnywhere(t *testing.T) {
 		url := newDatabase(t, server)
 		f := &fault{marker: []byte("XA COMMIT")}
 		s := fence(t, faulty(t, Config{URL: url, Pipeline: pipelineOf(url)}, f), 1)
-		if err := begun(t, s, 1, [2]int64{1, 10}).Commit(t.Context()); err != nil {
+		if err := begun(t, s, 1, [2]int64{1, 10}).Commit(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 		id := prepared(t, s, 2, [2]int64{2, 20})
@@ -309,7 +309,7 @@ func TestServerMayDieAnywhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		fence(t, s, 4)
-		if err := begun(t, s, 5, [2]int64{5, 50}).Commit(t.Context()); err != nil {
+		if err := begun(t, s, 5, [2]int64{5, 50}).Commit(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 		wantRows(t, url, "1|10", "2|20", "3|30", "4|40", "5|50")

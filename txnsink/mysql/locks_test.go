@@ -28,7 +28,7 @@ func TestEndedSessionIsNoFence(t *testing.T) {
 		if err := tx.Abort(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if err := begun(t, s, 1, [2]int64{1, 11}).Commit(t.Context()); err != nil {
+		if err := begun(t, s, 1, [2]int64{1, 11}).Commit(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 		wantRows(t, url, "1|11")
@@ -43,7 +43,7 @@ func TestTransactionOfASilentSessionIsDecided(t *testing.T) {
 			url := newDatabase(t, server)
 			s := fenced(t, url)
 			tx := begun(t, s, 1, [2]int64{1, 10})
-			if err := tx.end(t.Context(), "XA PREPARE "+tx.xid().String()); err != nil { // and the session stays open
+			if err := tx.end(t.Context(), nil, "XA PREPARE "+tx.xid().String()); err != nil { // and the session stays open
 				t.Fatal(err)
 			}
 			next := open(t, Config{URL: url, Pipeline: s.config.Pipeline})
@@ -51,7 +51,7 @@ func TestTransactionOfASilentSessionIsDecided(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			fence(t, next, 2)
-			if err := begun(t, next, 2, [2]int64{2, 20}).Commit(t.Context()); err != nil {
+			if err := begun(t, next, 2, [2]int64{2, 20}).Commit(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}
 			tx.session.close()
@@ -91,7 +91,7 @@ func TestTransactionsOfOthersAreLeftAlone(t *testing.T) {
 				t.Error(err)
 			}
 			fence(t, s, epoch)
-			if err := begun(t, s, epoch, [2]int64{epoch, 1}).Commit(t.Context()); err != nil {
+			if err := begun(t, s, epoch, [2]int64{epoch, 1}).Commit(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -135,7 +135,7 @@ func TestGlobalReadLockPasses(t *testing.T) {
 			t.Fatal(err)
 		}
 		tx := begun(t, s, 2, [2]int64{2, 20})
-		if err := tx.witness(t.Context()); err != nil { // which the lock would stop before the prepare
+		if err := tx.witness(t.Context(), nil); err != nil { // which the lock would stop before the prepare
 			t.Fatal(err)
 		}
 		if err := tx.session.exec(t.Context(), "XA END "+tx.xid().String()); err != nil {
@@ -167,7 +167,7 @@ func TestDefineWaitsBounded(t *testing.T) {
 	onEach(t, func(t *testing.T, server *mysqlserver.Server) {
 		url := newDatabase(t, server)
 		s := fence(t, open(t, Config{URL: url, Pipeline: "ddl", LockTimeout: time.Second}), 1)
-		if err := begun(t, s, 1, [2]int64{1, 10}).Commit(t.Context()); err != nil {
+		if err := begun(t, s, 1, [2]int64{1, 10}).Commit(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 		reader, err := pool(t, url).BeginTx(t.Context(), nil)
@@ -196,7 +196,7 @@ func TestLockWaitAndDeadlockFailTheTransaction(t *testing.T) {
 	onEach(t, func(t *testing.T, server *mysqlserver.Server) {
 		url := newDatabase(t, server)
 		s := fence(t, open(t, Config{URL: url, Pipeline: pipelineOf(url), LockTimeout: time.Second}), 1)
-		if err := begun(t, s, 1, [2]int64{1, 10}, [2]int64{2, 20}).Commit(t.Context()); err != nil {
+		if err := begun(t, s, 1, [2]int64{1, 10}, [2]int64{2, 20}).Commit(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 		other, err := pool(t, url).BeginTx(t.Context(), nil)
@@ -242,7 +242,7 @@ func TestLockWaitAndDeadlockFailTheTransaction(t *testing.T) {
 		if err := other.Rollback(); err != nil {
 			t.Error(err)
 		}
-		if err := begun(t, s, 2, [2]int64{3, 30}).Commit(t.Context()); err != nil {
+		if err := begun(t, s, 2, [2]int64{3, 30}).Commit(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 		wantRows(t, url, "1|10", "2|20", "3|30")

@@ -77,8 +77,8 @@ func (t *txn) begin(ctx context.Context) error {
 
 // witness moves the witness, as the transaction's last statement. The number of a checkpoint may be that of one which an earlier
 // epoch committed in one step and could not save; within an epoch it is used once.
-func (t *txn) witness(ctx context.Context) error {
-	const query = `UPDATE replicator_witness SET checkpoint = ?, written = ?, updated = UTC_TIMESTAMP(6)
+func (t *txn) witness(ctx context.Context, note []byte) error {
+	const query = `UPDATE replicator_witness SET checkpoint = ?, written = ?, note = ?, updated = UTC_TIMESTAMP(6)
 WHERE pipeline = ? AND worker = ? AND epoch = ? AND checkpoint = ? AND (checkpoint < ? OR checkpoint = ? AND written < ?)`
 	t.sink.mu.Lock()
 	previous := t.worker.previous
@@ -86,7 +86,7 @@ WHERE pipeline = ? AND worker = ? AND epoch = ? AND checkpoint = ? AND (checkpoi
 	if err := t.begin(ctx); err != nil {
 		return err
 	}
-	result, err := t.session.conn.ExecContext(ctx, query, t.id.Checkpoint, t.id.Epoch,
+	result, err := t.session.conn.ExecContext(ctx, query, t.id.Checkpoint, t.id.Epoch, note,
 		t.id.Pipeline, t.id.Worker, t.id.Epoch, previous, t.id.Checkpoint, t.id.Checkpoint, t.id.Epoch)
 	if number(err) == errLockWait {
 		return fmt.Errorf("the witness is locked, by a transaction in doubt or a later epoch: %w: %w", txnsink.ErrBusy, plain(err))
@@ -121,7 +121,7 @@ func (t *txn) PreCommit(ctx context.Context) error {
 	if t.sink.config.OnePhase {
 		return permanent("transaction %v cannot be prepared: the sink was opened for transactions of one phase", t.id)
 	}
-	if err := t.end(ctx, "XA PREPARE "+t.xid().String()); err != nil {
+	if err := t.end(ctx, nil, "XA PREPARE "+t.xid().String()); err != nil {
 		return err
 	}
 	if t.sink.facts.detaches {
@@ -133,13 +133,13 @@ func (t *txn) PreCommit(ctx context.Context) error {
 	return nil
 }
 
-// Commit writes the witness and commits the transaction.
-func (t *txn) Commit(ctx context.Context) error {
+// Commit writes the witness, with note, and commits the transaction.
+func (t *txn) Commit(ctx context.Context, note []byte) error {
 	commit := "XA COMMIT " + t.xid().String() + " ONE PHASE"
 	if t.sink.config.OnePhase {
 		commit = "COMMIT"
 	}
-	if err := t.end(ctx, commit); err != nil {
+	if err := t.end(ctx, note, commit); err != nil {
 		return err
 	}
 	t.sink.advance(t.id)
@@ -149,11 +149,11 @@ func (t *txn) Commit(ctx context.Context) error {
 
 // end writes the witness and sends what ends the transaction. With an error its outcome is not known: an XA PREPARE under FLUSH
 // TABLES WITH READ LOCK answers 1205 and has rolled back, others may have prepared.
-func (t *txn) end(ctx context.Context, last string) error {
+func (t *txn) end(ctx context.Context, note []byte, last string) error {
 	if err := t.usable(); err != nil {
 		return err
 	}
-	if err := t.witness(ctx); err != nil {
+	if err := t.witness(ctx, note); err != nil {
 		return t.fail(ctx, err)
 	}
 	if !t.sink.config.OnePhase {

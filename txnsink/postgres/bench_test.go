@@ -115,7 +115,7 @@ func BenchmarkApply(b *testing.B) {
 					err = txn.Apply(b.Context(), batch.Statements())
 				}
 				if err == nil {
-					err = txn.Commit(b.Context())
+					err = txn.Commit(b.Context(), nil)
 				}
 				if err != nil {
 					b.Fatal(err)

@@ -55,7 +55,7 @@ func applied(t *testing.T, s *Sink, checkpoint int64, statements []sqlgen.Statem
 	if err := txn.Apply(t.Context(), statements); err != nil {
 		return errors.Join(err, txn.Abort(t.Context()))
 	}
-	return txn.Commit(t.Context())
+	return txn.Commit(t.Context(), nil)
 }
 
 func TestNewRowsOfEveryTypeAreCopied(t *testing.T) {

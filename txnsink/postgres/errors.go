@@ -31,7 +31,7 @@ const (
 	codeReadOnly          = "25006" // read_only_sql_transaction
 	classData             = "22"
 	classConstraint       = "23"
-	adviceOnePhase        = "or set delivery to at-least-once, which needs no prepared transactions"
+	adviceOnePhase        = "or set delivery to one-phase, which is exactly once without prepared transactions"
 	adviceTwoPhase        = "set max_prepared_transactions to at least twice the number of workers plus 2 in postgresql.conf and restart the server, "
 	disabledTwoPhase      = "prepared transactions are disabled on the target (max_prepared_transactions is 0): " + adviceTwoPhase + adviceOnePhase
 	exhaustedTwoPhaseText = "the target has no free slot for a prepared transaction: look into pg_prepared_xacts for forgotten ones, or " + adviceTwoPhase

@@ -204,7 +204,7 @@ func TestLostAnswerToCommitIsFoundCommitted(t *testing.T) {
 			armed.Store(inOneStep)
 			var err error
 			if inOneStep {
-				err = txn.Commit(t.Context())
+				err = txn.Commit(t.Context(), nil)
 			} else if err = txn.PreCommit(t.Context()); err == nil {
 				armed.Store(true)
 				err = s.Commit(t.Context(), txn.ID())
@@ -222,7 +222,7 @@ func TestLostAnswerToCommitIsFoundCommitted(t *testing.T) {
 			if err := s.Fence(t.Context(), s.config.Pipeline, 3, 1); err != nil {
 				t.Fatal(err)
 			}
-			if err := begun(t, s, 2, [2]int64{4, 40}).Commit(t.Context()); err != nil {
+			if err := begun(t, s, 2, [2]int64{4, 40}).Commit(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}
 			wantRows(t, url, "1|10", "2|20", "3|30", "4|40")
@@ -246,7 +246,7 @@ func TestPreparedSurvivesKillOfTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := fenced(t, url, createPay)
-	if err := begun(t, s, 1, [2]int64{1, 10}).Commit(t.Context()); err != nil {
+	if err := begun(t, s, 1, [2]int64{1, 10}).Commit(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	txn := begun(t, s, 2, [2]int64{2, 20})
@@ -284,7 +284,7 @@ func TestPreparedSurvivesKillOfTheServer(t *testing.T) {
 	if err := s.Fence(t.Context(), s.config.Pipeline, 2, 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := begun(t, s, 3, [2]int64{3, 30}).Commit(t.Context()); err != nil {
+	if err := begun(t, s, 3, [2]int64{3, 30}).Commit(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	wantRows(t, url, "1|10", "2|20", "3|30")
@@ -303,7 +303,7 @@ func TestEndedSessionIsNoFence(t *testing.T) {
 	if err := txn.Abort(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := begun(t, s, 1, [2]int64{1, 11}).Commit(t.Context()); err != nil {
+	if err := begun(t, s, 1, [2]int64{1, 11}).Commit(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	wantRows(t, url, "1|11")
@@ -412,7 +412,7 @@ func TestPreparedStatementsAreBounded(t *testing.T) {
 	if n > maxStatements+1 || int(n) < len(session.statements) {
 		t.Errorf("%d statements are prepared, and %d known", n, len(session.statements))
 	}
-	if err := tx.Commit(t.Context()); err != nil {
+	if err := tx.Commit(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -260,6 +260,24 @@ ORDER BY prepared, gid`
 	return out, nil
 }
 
+// Notes returns the pipeline's witnesses.
+func (s *Sink) Notes(ctx context.Context, pipeline string) ([]txnsink.Note, error) {
+	const query = `SELECT worker, epoch, checkpoint, note FROM replicator.witness WHERE pipeline = $1 ORDER BY worker`
+	var out []txnsink.Note
+	err := s.control(ctx, func(c *pgx.Conn) error {
+		rows, err := c.Query(ctx, query, pipeline)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[txnsink.Note])
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the witnesses of pipeline %s: %w", pipeline, plain(err))
+	}
+	return out, nil
+}
+
 // Close closes the sessions that no transaction uses. An open transaction closes its own when it ends.
 func (s *Sink) Close() error {
 	s.mu.Lock()

@@ -73,15 +73,16 @@ func (t *txn) begin(b *pgconn.Batch) int {
 
 // witness moves the witness, as the transaction's last statement. The number of a checkpoint may be that of one which an earlier
 // epoch committed in one step and could not save; within an epoch it is used once.
-func (t *txn) witness(ctx context.Context) error {
-	const query = `UPDATE replicator.witness SET checkpoint = $1, written = $2, updated = clock_timestamp()
+func (t *txn) witness(ctx context.Context, note []byte) error {
+	const query = `UPDATE replicator.witness SET checkpoint = $1, written = $2, note = $6, updated = clock_timestamp()
 WHERE pipeline = $3 AND worker = $4 AND epoch = $2 AND checkpoint = $5 AND (checkpoint < $1 OR checkpoint = $1 AND written < $2)`
 	t.sink.mu.Lock()
 	previous := t.worker.previous
 	t.sink.mu.Unlock()
 	b := &pgconn.Batch{}
 	t.begin(b)
-	b.ExecParams(query, textParams(t.id.Checkpoint, t.id.Epoch, t.id.Pipeline, t.id.Worker, previous), nil, nil, nil)
+	params := append(textParams(t.id.Checkpoint, t.id.Epoch, t.id.Pipeline, t.id.Worker, previous), note)
+	b.ExecParams(query, params, nil, []int16{0, 0, 0, 0, 0, 1}, nil)
 	tags, err := t.session.run(ctx, b)
 	if code(err) == codeLockTimeout {
 		return fmt.Errorf("the witness is locked, by a transaction in doubt or a later epoch: %w: %w", txnsink.ErrBusy, plain(err))
@@ -121,23 +122,23 @@ func (t *txn) misplaced(ctx context.Context, previous int64) error {
 
 // PreCommit writes the witness and prepares the transaction.
 func (t *txn) PreCommit(ctx context.Context) error {
-	return t.end(ctx, "PREPARE TRANSACTION "+literal(gid(t.id)), "PREPARE TRANSACTION")
+	return t.end(ctx, nil, "PREPARE TRANSACTION "+literal(gid(t.id)), "PREPARE TRANSACTION")
 }
 
 // Commit writes the witness and commits the transaction.
-func (t *txn) Commit(ctx context.Context) error {
-	if err := t.end(ctx, "COMMIT", "COMMIT"); err != nil {
+func (t *txn) Commit(ctx context.Context, note []byte) error {
+	if err := t.end(ctx, note, "COMMIT", "COMMIT"); err != nil {
 		return err
 	}
 	t.sink.advance(t.id)
 	return nil
 }
 
-func (t *txn) end(ctx context.Context, sql, tag string) error {
+func (t *txn) end(ctx context.Context, note []byte, sql, tag string) error {
 	if err := t.usable(); err != nil {
 		return err
 	}
-	if err := t.witness(ctx); err != nil {
+	if err := t.witness(ctx, note); err != nil {
 		return t.fail(ctx, err)
 	}
 	if err := simple(ctx, t.session.conn.PgConn(), sql, tag); err != nil {

@@ -104,7 +104,7 @@ func TestValuesOfEveryTypeArrive(t *testing.T) {
 	if err := txn.Apply(t.Context(), b.Statements()); err != nil {
 		t.Fatal(err)
 	}
-	if err := txn.Commit(t.Context()); err != nil {
+	if err := txn.Commit(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := query(t, url, "SET timezone = 'UTC'; SELECT * FROM every"); !slices.Equal(got, want) {

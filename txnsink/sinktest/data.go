@@ -21,7 +21,7 @@ func onlyAbort(t *testing.T, h Harness) {
 	if err := txn.PreCommit(t.Context()); err == nil {
 		t.Error("prepared after an error")
 	}
-	if err := txn.Commit(t.Context()); err == nil {
+	if err := txn.Commit(t.Context(), nil); err == nil {
 		t.Error("committed after an error")
 	}
 	p.wantPending()
@@ -117,7 +117,7 @@ func everyKind(t *testing.T, h Harness) {
 	wantNoError(t, "apply", txn.Apply(t.Context(), p.fold(p.keyless,
 		debezium.Event{Op: debezium.Update, Before: line("x", 1), After: line("y", 2)})))
 	p.apply(txn, debezium.Event{Op: debezium.Truncate}, put(6, "f", 6))
-	wantNoError(t, "commit", txn.Commit(t.Context()))
+	wantNoError(t, "commit", txn.Commit(t.Context(), nil))
 	wantRows(t, h, keyless, "x|1", "y|2")
 	wantRows(t, h, keyed, "6|f|6")
 }

@@ -1,6 +1,7 @@
 package sinktest
 
 import (
+	"reflect"
 	"sync"
 	"testing"
 
@@ -39,7 +40,7 @@ func oneStep(t *testing.T, h Harness) {
 	for n := int64(1); n <= 3; n++ {
 		txn := p.begin(n, 0)
 		p.apply(txn, put(n, "a", n))
-		if err := txn.Commit(t.Context()); err != nil {
+		if err := txn.Commit(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 		p.wantPending()
@@ -133,7 +134,7 @@ func emptyTransaction(t *testing.T, h Harness) {
 	wantNoError(t, "prepare without an apply", txn.PreCommit(t.Context()))
 	p.commit(txn.ID())
 	txn = p.begin(3, 0)
-	wantNoError(t, "commit without an apply", txn.Commit(t.Context()))
+	wantNoError(t, "commit without an apply", txn.Commit(t.Context(), nil))
 	p.commit(txn.ID())
 }
 
@@ -191,7 +192,7 @@ func unsavedCheckpoint(t *testing.T, h Harness) {
 		p.fence(epoch)
 		txn := p.begin(1, 0)
 		p.apply(txn, put(1, "a", epoch))
-		wantNoError(t, "commit", txn.Commit(t.Context()))
+		wantNoError(t, "commit", txn.Commit(t.Context(), nil))
 	}
 	wantRows(t, h, keyed, "1|a|3")
 }
@@ -230,4 +231,35 @@ func overlap(t *testing.T, h Harness) {
 	wantNoError(t, "prepare", txn.PreCommit(t.Context()))
 	p.commit(txn.ID())
 	wantRows(t, h, keyed, "1|c|3", "2|b|2")
+}
+
+// notes: a note is that of the worker's last visible transaction, and of no other.
+func notes(t *testing.T, h Harness) {
+	p := run(t, h, 1)
+	want := func(what string, list ...txnsink.Note) {
+		t.Helper()
+		got, err := start(t, h).sink.Notes(t.Context(), h.Pipeline)
+		if err != nil || !reflect.DeepEqual(got, list) {
+			t.Errorf("%s: notes %+v (%v), want %+v", what, got, err, list)
+		}
+	}
+	want("before anything", txnsink.Note{Epoch: 1}, txnsink.Note{Worker: 1, Epoch: 1})
+	text := []byte("{\"a\":\"\u00e4\\\\\"}\x00\xff")
+	first, second := p.begin(1, 0), p.begin(1, 1)
+	p.apply(first, put(1, "a", 1))
+	wantNoError(t, "commit", first.Commit(t.Context(), text))
+	want("after a commit", txnsink.Note{Epoch: 1, Checkpoint: 1, Text: text}, txnsink.Note{Worker: 1, Epoch: 1})
+	wantNoError(t, "abort", second.Abort(t.Context()))
+	id := p.prepare(2, 0, put(2, "b", 2))
+	want("while in doubt", txnsink.Note{Epoch: 1, Checkpoint: 1, Text: text}, txnsink.Note{Worker: 1, Epoch: 1})
+	p.commit(id)
+	want("after a commit without a note", txnsink.Note{Epoch: 1, Checkpoint: 2}, txnsink.Note{Worker: 1, Epoch: 1})
+	next := run(t, h, 2)
+	txn := next.begin(3, 1)
+	wantNoError(t, "commit", txn.Commit(t.Context(), text))
+	want("of another epoch", txnsink.Note{Epoch: 2, Checkpoint: 2}, txnsink.Note{Worker: 1, Epoch: 2, Checkpoint: 3, Text: text})
+	list, err := p.sink.Notes(t.Context(), h.Pipeline+"0")
+	if err != nil || len(list) != 0 {
+		t.Errorf("notes of a pipeline that never was: %v, %v", list, err)
+	}
 }

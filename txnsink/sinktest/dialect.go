@@ -90,12 +90,39 @@ func appendText(dst []byte, v *debezium.Value) []byte {
 	return append(dst, "null"...)
 }
 
-// change is the one argument of a Memory statement.
+// change is the one argument of a Memory statement, as JSON: a statement can be written to a log.
 type change struct {
 	table   schema.Name
 	columns []string // of the rows, in their order
 	key     []int    // indexes into columns
 	part    sqlgen.Changes
+}
+
+// changeDocument is a change as JSON.
+type changeDocument struct {
+	Table   schema.Name
+	Columns []string
+	Key     []int
+	Part    sqlgen.Changes
+}
+
+func (c change) encode() []byte {
+	b, err := json.Marshal(changeDocument{c.table, c.columns, c.key, c.part})
+	if err != nil {
+		panic(fmt.Sprintf("a change is always JSON: %v", err))
+	}
+	return b
+}
+
+func decodeChange(args []any) (change, error) {
+	if len(args) == 1 {
+		if b, ok := args[0].([]byte); ok {
+			var d changeDocument
+			err := json.Unmarshal(b, &d)
+			return change{d.Table, d.Columns, d.Key, d.Part}, err
+		}
+	}
+	return change{}, errors.New("not a statement of this dialect")
 }
 
 // Statements returns one statement for each kind of change.
@@ -109,7 +136,7 @@ func (d Dialect) Statements(t *sqlgen.Target, c sqlgen.Changes) []sqlgen.Stateme
 	var out []sqlgen.Statement
 	if c.Truncate {
 		base.part = sqlgen.Changes{Truncate: true}
-		out = append(out, sqlgen.Statement{Table: base.table, Kind: sqlgen.TruncateTable, SQL: "TRUNCATE " + base.table.String(), Args: []any{base}, Want: -1})
+		out = append(out, sqlgen.Statement{Table: base.table, Kind: sqlgen.TruncateTable, SQL: "TRUNCATE " + base.table.String(), Args: []any{base.encode()}, Want: -1})
 	}
 	keyless := len(t.Key) == 0
 	out = appendRows(out, base, sqlgen.DeleteRows, c.Deletes, keyless)
@@ -180,7 +207,7 @@ func rowsStatement[R sqlgen.Row | sqlgen.Move | sqlgen.Replacement](base change,
 		Table:  base.table,
 		Kind:   kind,
 		SQL:    word + " " + base.table.String(),
-		Args:   []any{base},
+		Args:   []any{base.encode()},
 		Rows:   len(rows),
 		Want:   -1,
 		Origin: func(i int) sqlgen.Origin { return originOf(base, any(rows[i])) },

@@ -30,7 +30,7 @@ func fencedTransaction(t *testing.T, h Harness) {
 	old.apply(second, put(2, "zombie", 2))
 	p := run(t, h, 2)
 	wantError(t, "prepare after the fence", zombie.PreCommit(t.Context()), txnsink.ErrFenced)
-	wantError(t, "commit after the fence", second.Commit(t.Context()), txnsink.ErrFenced)
+	wantError(t, "commit after the fence", second.Commit(t.Context(), nil), txnsink.ErrFenced)
 	wantNoError(t, "abort", zombie.Abort(t.Context()))
 	wantNoError(t, "abort", second.Abort(t.Context()))
 	p.wantPending()

@@ -33,8 +33,11 @@ type worker struct {
 	number   int
 }
 
-// witness is such a row: the epoch that may write, the last committed checkpoint, and the epoch of that.
-type witness struct{ epoch, checkpoint, written int64 }
+// witness is such a row: the epoch that may write, the last committed checkpoint, the epoch of that, and its note.
+type witness struct {
+	epoch, checkpoint, written int64
+	note                       string
+}
 
 // lock is a row that an open or prepared transaction has written.
 type lock struct {
@@ -239,7 +242,7 @@ func (m *Memory) show(t *memoryTxn) error {
 		m.tables[name] = changed
 	}
 	w := worker{t.id.Pipeline, t.id.Worker}
-	m.witness[w] = witness{epoch: m.witness[w].epoch, checkpoint: t.id.Checkpoint, written: t.id.Epoch}
+	m.witness[w] = witness{epoch: m.witness[w].epoch, checkpoint: t.id.Checkpoint, written: t.id.Epoch, note: t.note}
 	m.version++
 	return nil
 }
@@ -274,6 +277,28 @@ func (s *MemorySink) Pending(ctx context.Context, pipeline string) ([]txnsink.Pr
 			out = append(out, txnsink.Prepared{ID: id})
 		}
 	}
+	return out, nil
+}
+
+// Notes returns the pipeline's witnesses.
+func (s *MemorySink) Notes(ctx context.Context, pipeline string) ([]txnsink.Note, error) {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	if err := s.usable(ctx); err != nil {
+		return nil, err
+	}
+	var out []txnsink.Note
+	for w, row := range s.m.witness {
+		if w.pipeline != pipeline {
+			continue
+		}
+		n := txnsink.Note{Worker: w.number, Epoch: row.epoch, Checkpoint: row.checkpoint}
+		if row.note != "" {
+			n.Text = []byte(row.note)
+		}
+		out = append(out, n)
+	}
+	slices.SortFunc(out, func(a, b txnsink.Note) int { return a.Worker - b.Worker })
 	return out, nil
 }
 

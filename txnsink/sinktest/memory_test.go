@@ -36,7 +36,7 @@ func TestMemoryWhoseSessionsOutliveTheFence(t *testing.T) {
 	wantError(t, "apply to a row that the zombie holds", busy.Apply(t.Context(), p.fold(p.keyed, put(1, "a", 1))), txnsink.ErrBusy)
 	wantNoError(t, "abort", busy.Abort(t.Context()))
 	wantError(t, "prepare after the fence", zombie.PreCommit(t.Context()), txnsink.ErrFenced)
-	wantError(t, "commit after the fence", second.Commit(t.Context()), txnsink.ErrFenced)
+	wantError(t, "commit after the fence", second.Commit(t.Context(), nil), txnsink.ErrFenced)
 	p.checkpoint(1, 0, put(1, "b", 1))
 	wantRows(t, h, keyed, "1|b|1")
 }

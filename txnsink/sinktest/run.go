@@ -33,6 +33,7 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 		{"PreparedIsInvisibleUntilItIsCommitted", preparedInvisible},
 		{"CommitAndAbortMayBeRepeated", repeated},
 		{"CommitInOneStepIsWitnessed", oneStep},
+		{"NoteIsKnownWhenItsTransactionIsVisible", notes},
 		{"CommitOfWhatNeverWasIsLost", neverWas},
 		{"CommitOfWhatSomebodyRolledBackIsLost", rolledBackByHand},
 		{"WitnessTellsEpochsOfOneCheckpointApart", sameCheckpoint},

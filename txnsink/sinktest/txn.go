@@ -17,6 +17,7 @@ type memoryTxn struct {
 	id     txnsink.ID
 	dead   error // the session is gone, the transaction failed or is over
 	log    []sqlgen.Statement
+	note   string
 	keys   map[lock]bool
 	tables map[schema.Name]*table // the log's outcome on version
 	at     int
@@ -129,12 +130,9 @@ func (m *Memory) run(tables map[schema.Name]*table, batch []sqlgen.Statement) er
 
 // changeOf returns what s asks for and the table that it is about, from tables or else the visible one.
 func (m *Memory) changeOf(s *sqlgen.Statement, tables map[schema.Name]*table) (change, *table, error) {
-	if len(s.Args) != 1 {
-		return change{}, nil, fmt.Errorf("table %s: not a statement of this dialect", s.Table)
-	}
-	c, ok := s.Args[0].(change)
-	if !ok {
-		return change{}, nil, fmt.Errorf("table %s: not a statement of this dialect", s.Table)
+	c, err := decodeChange(s.Args)
+	if err != nil {
+		return change{}, nil, fmt.Errorf("table %s: %w", s.Table, err)
 	}
 	t := tables[c.table]
 	if t == nil {
@@ -209,7 +207,10 @@ func (t *memoryTxn) checkWitness() error {
 
 func (t *memoryTxn) PreCommit(ctx context.Context) error { return t.end(ctx, true) }
 
-func (t *memoryTxn) Commit(ctx context.Context) error { return t.end(ctx, false) }
+func (t *memoryTxn) Commit(ctx context.Context, note []byte) error {
+	t.note = string(note)
+	return t.end(ctx, false)
+}
 
 func (t *memoryTxn) Abort(context.Context) error {
 	m := t.sink.m

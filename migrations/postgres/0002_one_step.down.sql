@@ -1,0 +1,2 @@
+DROP TABLE replicator.log;
+ALTER TABLE replicator.witness DROP COLUMN note;

@@ -61,5 +61,9 @@ type Reader interface {
 	// A position that the log no longer holds, or a topic that is not the one that the position was made for, is an
 	// error for which txnsink.Permanent is true.
 	Next(ctx context.Context) (debezium.Batch, error)
+	// Hold makes Next pass a partition over, or ends that. It is called while another goroutine is in Next.
+	Hold(p debezium.Partition, hold bool)
+	// Ends is each known partition's last stable offset as it is now.
+	Ends(ctx context.Context) (map[debezium.Partition]int64, error)
 	Close() error
 }

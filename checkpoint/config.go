@@ -74,21 +74,23 @@ type Config struct {
 
 // Progress is how far a run has come.
 type Progress struct {
-	Events     int64 // events routed since the start of the run
-	Rows       int64 // events of committed checkpoints since the start of the run
-	Repeated   int64 // events dropped since the start of the run, because they were sent again
-	Checkpoint int64 // the last one saved
-	Lag        int64 // offsets between the positions and the last stable offsets that were seen
-	ToGo       int64 // until caught up: offsets left to the ends at start
-	Total      int64 // until caught up: offsets from the start to the ends at start
+	Events     int64                    // events routed since the start of the run
+	Rows       int64                    // events of committed checkpoints since the start of the run
+	Repeated   int64                    // events dropped since the start of the run, because they were sent again
+	DDL        map[sqlgen.DDLKind]int64 // statements since the start of the run that changed the target's schema; not to be changed
+	Checkpoint int64                    // the last one saved
+	Lag        int64                    // offsets between the positions and the last stable offsets that were seen
+	ToGo       int64                    // until caught up: offsets left to the ends at start
+	Total      int64                    // until caught up: offsets from the start to the ends at start
 }
 
 // TablesConfig says which table of the target a source's table goes to.
 type TablesConfig struct {
-	Template    string // of the target's name: {topic} {database} {schema} {table}; a dot outside of them separates the target's schema
-	Rules       []Rule // the first that matches wins
-	Create      bool   // create missing tables
-	SchemaTopic string // Debezium's schema-change topic; empty: none
+	Template    string        // of the target's name: {topic} {database} {schema} {table}; a dot outside of them separates the target's schema
+	Rules       []Rule        // the first that matches wins
+	Create      bool          // create missing tables
+	Evolve      schema.Policy // what becomes of the source's schema changes
+	SchemaTopic string        // Debezium's schema-change topic; empty: none
 	// SchemaWait bounds how long a row of a table that the schema-change topic has not described yet waits for it.
 	SchemaWait time.Duration
 	Options    sqlgen.Options
@@ -98,7 +100,8 @@ type TablesConfig struct {
 type Rule struct {
 	Match  *regexp.Regexp // anchored; of "database.schema.table", or "database.table" where there is no schema
 	Skip   bool
-	Target string // a template in place of TablesConfig.Template; empty: that one
+	Target string        // a template in place of TablesConfig.Template; empty: that one
+	Evolve schema.Policy // in place of TablesConfig.Evolve; empty: that one
 	Rows   sqlgen.Rules
 }
 
@@ -121,6 +124,13 @@ func (c *Config) check() error {
 	}
 	if c.Tables.Template == "" {
 		c.Tables.Template = "{table}"
+	}
+	switch c.Tables.Evolve {
+	case "":
+		c.Tables.Evolve = schema.Evolve
+	case schema.Stop, schema.Evolve, schema.Lenient, schema.Ignore:
+	default:
+		return fmt.Errorf("schema policy %q is not served", c.Tables.Evolve)
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

@@ -20,6 +20,7 @@
 //	prepared, save unknown prepared, invisible    n or n+1         n: abort, replay; n+1: commit
 //	saved, some committed  part visible           n+1              commit all
 //	table created          an empty table         n                found in the catalog, used
+//	schema changed         the new shape          n                the change is noted with it; earlier rows are mapped to it
 //
 // # Crash table (one-phase)
 //
@@ -62,4 +63,18 @@
 //  10. In one-phase delivery an event is dropped only if a note says that its lane, of as many lanes as there were then, is
 //     committed beyond it. Notes beyond the last checkpoint are saved with the next one before any commit overwrites them,
 //     and are carried on until its positions have passed them.
+//  11. A table's schema is changed only while no transaction is open or in doubt: everything before the change is committed
+//     in a checkpoint, and nothing after it was applied. What the target has been brought to is noted in the target itself.
+//  12. A row goes to the target's table by the lineage of its columns: from the version at the row's own position to the one
+//     that the target has. A row of a table that was emptied or dropped since goes nowhere.
+//  13. Rows under a table's former name come before those under its new one, whichever topic is read first.
+//
+// # Schema changes
+//
+// Debezium writes them to a topic of its own, which is ordered with the topics of rows by the source's position only. Each table
+// has a chain of versions (history.go): what it was, what its columns were called then, whether its rows were thrown away. The
+// router compares a row's position with the version that the target has. If the row is of a later one, it completes a
+// checkpoint, brings the target there, and goes on (follow.go, evolve.go); if of an earlier one, as in a replay, the row is
+// mapped. A change that no row follows is applied when all that was written before it was read. Where there is no such topic
+// the rows' own schema is the witness: it shows columns that are new and types that are wider, and nothing else for sure.
 package checkpoint

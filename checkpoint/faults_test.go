@@ -140,8 +140,12 @@ func (s faultySink) Table(ctx context.Context, name schema.Name) (*schema.Table,
 	return call1(s.p, func() (*schema.Table, error) { return s.Sink.Table(ctx, name) })
 }
 
-func (s faultySink) Define(ctx context.Context, ddl []string) error {
-	return s.p.call(func() error { return s.Sink.Define(ctx, ddl) })
+func (s faultySink) Define(ctx context.Context, d txnsink.Definition) error {
+	return s.p.call(func() error { return s.Sink.Define(ctx, d) })
+}
+
+func (s faultySink) Defined(ctx context.Context, pipeline string) ([]txnsink.Defined, error) {
+	return call1(s.p, func() ([]txnsink.Defined, error) { return s.Sink.Defined(ctx, pipeline) })
 }
 
 func (t faultyTxn) Apply(ctx context.Context, batch []sqlgen.Statement) error {
@@ -186,6 +190,15 @@ func (s faultySource) Open(ctx context.Context, from debezium.Positions) (checkp
 		return nil, err
 	}
 	return faultyReader{r, s.p}, nil
+}
+
+func (s faultySource) History(ctx context.Context, topic string, from int64) (records []debezium.Record, next int64, err error) {
+	err = s.p.call(func() (err error) { records, next, err = s.Source.History(ctx, topic, from); return err })
+	return records, next, err
+}
+
+func (r faultyReader) Ends(ctx context.Context) (map[debezium.Partition]int64, error) {
+	return call1(r.p, func() (map[debezium.Partition]int64, error) { return r.Reader.Ends(ctx) })
 }
 
 func (r faultyReader) Next(ctx context.Context) (debezium.Batch, error) {

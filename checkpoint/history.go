@@ -2,12 +2,13 @@ package checkpoint
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"replicator/debezium"
 	"replicator/schema"
+	"replicator/schema/mysqlddl"
 )
 
 // historyPoll is how often the schema-change topic is read again while a row waits for it.
@@ -19,35 +20,47 @@ const historyPoll = 100 * time.Millisecond
 type history struct {
 	Config
 	next     int64 // offset in the topic; -1: its beginning
-	versions map[sourceTable][]version
+	began    int64 // next, after the topic was read first
+	versions map[sourceTable][]*version
 	waited   map[sourceTable]bool // tables that the topic did not describe in time
+	last     map[string]*recorded // by database: where its last change stands
 }
 
-// version is a table's shape from a position of the source on.
+// version is a table from a position of the source on.
 type version struct {
-	file  string
-	pos   int64
-	table *schema.Table // nil: dropped
+	name   sourceTable
+	at     debezium.LogPosition // zero: the record does not say
+	offset int64                // of the record in the topic
+	ddl    string
+	table  *schema.Table // with its indexes, as far as they are known; nil: from here on there is no table of this name
+
+	was     *version        // what this continues: a version of the same table, or of one that was renamed to it; nil: it begins
+	next    *version        // what continues this; nil: nothing does
+	moved   *version        // where table is nil because it was renamed: what it is now
+	emptied bool            // a TRUNCATE: rows from before are gone
+	renames []schema.Rename // of columns, since was
+	dropped map[string]bool // columns of was
+}
+
+// recorded is a record of the topic, to recognise it when the connector sends it again.
+type recorded struct {
+	at    debezium.LogPosition
+	tsMs  int64
+	texts map[string]bool // statements at that position
 }
 
 func newHistory(c Config) *history {
-	return &history{Config: c, next: -1, versions: map[sourceTable][]version{}, waited: map[sourceTable]bool{}}
+	return &history{
+		Config: c, next: -1, versions: map[sourceTable][]*version{}, waited: map[sourceTable]bool{},
+		last: map[string]*recorded{},
+	}
 }
 
-// startsBefore says whether s is at or after the version's position.
-func (v *version) startsBefore(s *debezium.Source) bool {
-	if c := compareFiles(v.file, s.File); c != 0 {
-		return c < 0
-	}
-	return v.pos <= s.Pos
-}
-
-// compareFiles orders binlog files by their number: binlog.999999 comes before binlog.1000000.
-func compareFiles(a, b string) int {
-	if len(a) != len(b) {
-		return len(a) - len(b)
-	}
-	return strings.Compare(a, b)
+// after says whether the version is known to hold only after p. What cannot be compared, as after a failover to a server with
+// other logs, counts as earlier.
+func (v *version) after(p debezium.LogPosition) bool {
+	c, ok := v.at.Compare(p)
+	return ok && c > 0
 }
 
 // read takes in what the topic has now.
@@ -75,19 +88,84 @@ func (h *history) read(ctx context.Context) error {
 }
 
 func (h *history) take(e *debezium.Event) {
-	if e.Op != debezium.SchemaChange || e.Change == nil {
+	if e.Op != debezium.SchemaChange || e.Change == nil || h.repeated(e) {
 		return
+	}
+	r := &reading{history: h, event: e, shapes: map[sourceTable]*schema.Table{}, done: map[sourceTable]bool{}}
+	if at, ok := e.Source.Position(); ok {
+		r.at = at
+	}
+	for _, c := range e.Change.Tables {
+		if c.Shape != nil {
+			r.shapes[sourceTable{c.Database, c.Schema, c.Table}] = c.Shape
+		}
+	}
+	for _, c := range h.parse(e) {
+		r.change(&c)
 	}
 	for _, c := range e.Change.Tables {
 		name := sourceTable{c.Database, c.Schema, c.Table}
-		h.versions[name] = append(h.versions[name], version{e.Source.File, e.Source.Pos, c.Shape})
+		if !r.done[name] {
+			r.structured(name, c.Shape)
+		}
 	}
 }
 
-// await reads the topic until it describes the table, at most for SchemaWait and once for each table. anew: the table has
-// changed, so what was read before is not enough.
-func (h *history) await(ctx context.Context, name sourceTable, anew bool) error {
-	if h.Tables.SchemaTopic == "" || !anew && h.describes(name) {
+// repeated says whether e was read before: the connector went back after a restart, or says the same statement once for each
+// of its tables. Of the latter the shapes are still taken.
+func (h *history) repeated(e *debezium.Event) bool {
+	at, ok := e.Source.Position()
+	if !ok || e.Source.Snapshot {
+		return false
+	}
+	if last := h.last[e.Source.Database]; last != nil {
+		c, ok := at.Compare(last.at)
+		switch {
+		case ok && c < 0 && e.Source.TsMs <= last.tsMs:
+			return true
+		case ok && c == 0 && last.texts[e.Change.DDL] && e.Change.DDL != "":
+			h.reshape(e, at)
+			return true
+		case ok && c == 0:
+			last.texts[e.Change.DDL] = true
+			return false
+		}
+	}
+	h.last[e.Source.Database] = &recorded{at, e.Source.TsMs, map[string]bool{e.Change.DDL: true}}
+	return false
+}
+
+// reshape gives the versions that a statement made the shapes that a further record of it has.
+func (h *history) reshape(e *debezium.Event, at debezium.LogPosition) {
+	for _, c := range e.Change.Tables {
+		list := h.versions[sourceTable{c.Database, c.Schema, c.Table}]
+		if n := len(list); n > 0 && c.Shape != nil && list[n-1].table != nil && list[n-1].at == at {
+			t := *c.Shape
+			t.Indexes = list[n-1].table.Indexes
+			list[n-1].table = &t
+		}
+	}
+}
+
+// parse reads the statement's text, which alone knows what was renamed, and which indexes there are. Where it cannot be read the
+// structured change decides.
+func (h *history) parse(e *debezium.Event) []schema.Change {
+	if c := e.Source.Connector; e.Change.DDL == "" || c != "mysql" && c != "mariadb" {
+		return nil
+	}
+	changes, err := mysqlddl.Parse(e.Change.DDL, e.Source.Database)
+	var pe *mysqlddl.ParseError
+	if errors.As(err, &pe) {
+		h.Log.Warn("a schema change's text cannot be read; what the connector says of the table's columns decides",
+			"pipeline", h.Pipeline, "topic", h.Tables.SchemaTopic, "offset", e.Offset, "statement", pe.SQL, "byte", pe.Position, "error", pe.Err)
+	}
+	return changes
+}
+
+// await reads the topic until it describes the table so that e's row fits, at most for SchemaWait, and once for each table that
+// it does not describe at all.
+func (h *history) await(ctx context.Context, name sourceTable, e *debezium.Event) error {
+	if h.Tables.SchemaTopic == "" || h.fits(name, e) {
 		return nil
 	}
 	deadline := time.Now().Add(h.Tables.SchemaWait)
@@ -95,13 +173,13 @@ func (h *history) await(ctx context.Context, name sourceTable, anew bool) error 
 		if err := h.read(ctx); err != nil {
 			return err
 		}
-		if h.describes(name) || h.waited[name] {
+		if h.fits(name, e) || h.waited[name] {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			h.waited[name] = true
+			h.waited[name] = !h.describes(name)
 			h.Log.Warn("the schema-change topic does not describe a table; its events' own schema decides",
-				"pipeline", h.Pipeline, "topic", h.Tables.SchemaTopic, "table", name.String())
+				"pipeline", h.Pipeline, "topic", h.Tables.SchemaTopic, "table", name.String(), "record", e.Partition.String(), "offset", e.Offset)
 			return nil
 		}
 		select {
@@ -121,20 +199,63 @@ func (h *history) describes(name sourceTable) bool {
 	return false
 }
 
-// at returns the table as it was at s, and the version that follows. A position before the first version, as an
-// incremental snapshot or a late connector can bring, is given the first; an event that does not say its position, as
-// flattened rows need not, the last.
-func (h *history) at(name sourceTable, s *debezium.Source) (*schema.Table, *version) {
-	var found *schema.Table
-	versions := h.versions[name]
-	for i := range versions {
-		v := &versions[i]
-		if found != nil && s.File != "" && !v.startsBefore(s) {
-			return found, v
-		}
-		if v.table != nil {
-			found = v.table
+// fits says whether the topic knows every column that e's row has.
+func (h *history) fits(name sourceTable, e *debezium.Event) bool {
+	v := h.at(name, &e.Source)
+	return v != nil && v.table != nil && v.describes(rowShape(e))
+}
+
+// describes says whether the version has every column of a row's shape.
+func (v *version) describes(s *debezium.Shape) bool {
+	if s == nil {
+		return true
+	}
+	for i := range s.Fields {
+		f := &s.Fields[i]
+		if _, ok := v.table.Column(f.Name); !ok && !f.Meta && !v.adjusted(f.Name) {
+			return false
 		}
 	}
-	return found, nil
+	return true
+}
+
+// adjusted says whether a column's name, adjusted for Avro, is field.
+func (v *version) adjusted(field string) bool {
+	for i := range v.table.Columns {
+		if c := v.table.Columns[i].Name; debezium.AvroName(c, false) == field || debezium.AvroUnicodeName(c) == field {
+			return true
+		}
+	}
+	return false
+}
+
+// at returns the version of the table at s, or nil if there is none. A position before the first version, as an
+// incremental snapshot or a late connector can bring, is given the first; an event that does not say its position, as
+// flattened rows need not, the last.
+func (h *history) at(name sourceTable, s *debezium.Source) *version {
+	versions := h.versions[name]
+	p, known := s.Position()
+	var found *version
+	for _, v := range versions {
+		if !known || !v.after(p) {
+			found = v
+		}
+	}
+	for i := 0; found == nil && i < len(versions); i++ {
+		if versions[i].table != nil {
+			found = versions[i]
+		}
+	}
+	return found
+}
+
+// until returns the version of the same table that follows v; nil: none is known.
+func (h *history) until(v *version) *version {
+	versions := h.versions[v.name]
+	for i := range versions {
+		if versions[i] == v && i+1 < len(versions) {
+			return versions[i+1]
+		}
+	}
+	return nil
 }

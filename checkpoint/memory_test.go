@@ -128,6 +128,8 @@ func (s *memoryStore) Close() error { return nil }
 // memoryLog is a Source: a fixed log of partitions whose batches end where the log says.
 type memoryLog struct {
 	partitions map[debezium.Partition][]debezium.Batch
+	mu         sync.Mutex // of history, which may grow while processes run
+	history    []debezium.Record
 }
 
 // add appends a batch of values to a partition; gap is how many offsets after them hold nothing, as control
@@ -156,7 +158,7 @@ func (l *memoryLog) add(p debezium.Partition, gap int64, values ...string) {
 }
 
 func (l *memoryLog) Open(_ context.Context, from debezium.Positions) (checkpoint.Reader, error) {
-	r := &memoryReader{log: l, at: debezium.Positions{}}
+	r := &memoryReader{log: l, at: debezium.Positions{}, held: map[debezium.Partition]bool{}, freed: make(chan struct{})}
 	for p := range l.partitions {
 		r.at[p] = debezium.Position{Offset: from[p].Offset, TopicID: "t"}
 		r.order = append(r.order, p)
@@ -168,8 +170,14 @@ func (l *memoryLog) Open(_ context.Context, from debezium.Positions) (checkpoint
 	return r, nil
 }
 
-func (l *memoryLog) History(context.Context, string, int64) ([]debezium.Record, int64, error) {
-	return nil, 0, nil
+func (l *memoryLog) History(_ context.Context, _ string, from int64) ([]debezium.Record, int64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	from = max(from, 0)
+	if from >= int64(len(l.history)) {
+		return nil, from, nil
+	}
+	return l.history[from:], int64(len(l.history)), nil
 }
 
 type memoryReader struct {
@@ -177,6 +185,24 @@ type memoryReader struct {
 	start, at debezium.Positions
 	order     []debezium.Partition
 	turn      int
+
+	mu    sync.Mutex
+	held  map[debezium.Partition]bool
+	freed chan struct{} // closed when a partition is held no more
+}
+
+func (r *memoryReader) Hold(p debezium.Partition, hold bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.held[p] = hold
+	if !hold {
+		close(r.freed)
+		r.freed = make(chan struct{})
+	}
+}
+
+func (r *memoryReader) Ends(context.Context) (map[debezium.Partition]int64, error) {
+	return r.End(), nil
 }
 
 func (r *memoryReader) Start() debezium.Positions { return r.start }
@@ -190,9 +216,29 @@ func (r *memoryReader) End() map[debezium.Partition]int64 {
 }
 
 func (r *memoryReader) Next(ctx context.Context) (debezium.Batch, error) {
+	for {
+		r.mu.Lock()
+		b, ok := r.next()
+		freed := r.freed
+		r.mu.Unlock()
+		if ok {
+			return b, nil
+		}
+		select {
+		case <-ctx.Done():
+			return debezium.Batch{}, ctx.Err()
+		case <-freed:
+		}
+	}
+}
+
+func (r *memoryReader) next() (debezium.Batch, bool) {
 	for range r.order {
 		p := r.order[r.turn%len(r.order)]
 		r.turn++
+		if r.held[p] {
+			continue
+		}
 		batches := r.log.partitions[p]
 		for _, b := range batches {
 			if at := r.at[p].Offset; b.Next > at {
@@ -201,12 +247,11 @@ func (r *memoryReader) Next(ctx context.Context) (debezium.Batch, error) {
 				}
 				b.End, b.TopicID = batches[len(batches)-1].Next, "t"
 				r.at[p] = debezium.Position{Offset: b.Next, TopicID: "t"}
-				return b, nil
+				return b, true
 			}
 		}
 	}
-	<-ctx.Done()
-	return debezium.Batch{}, ctx.Err()
+	return debezium.Batch{}, false
 }
 
 func (r *memoryReader) Close() error { return nil }

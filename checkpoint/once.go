@@ -18,6 +18,7 @@ const readAhead = 8
 type job struct {
 	batch  debezium.Batch
 	events []debezium.Event
+	from   int // the first of events that is still to be routed
 	err    error
 	done   chan struct{}
 }
@@ -35,7 +36,7 @@ func (r *run) once(ctx context.Context) (err error) {
 			r.Log.Warn("closing the source", "error", cerr)
 		}
 	}()
-	tables, err := newTables(ctx, r.Config)
+	tables, err := newTables(ctx, r.Config, r.last.Epoch, r.widen)
 	if err != nil {
 		return err
 	}
@@ -44,8 +45,15 @@ func (r *run) once(ctx context.Context) (err error) {
 	for i := range lanes {
 		lanes[i] = newLane(r, i)
 	}
-	router := newRouter(r, tables, lanes, reader.End())
+	ends, err := endsAfter(ctx, reader, r.Tables.SchemaTopic)
+	if err != nil {
+		return err
+	}
+	cuts := make(chan *barrier)
+	saved := make(chan Checkpoint)
+	router := newRouter(r, tables, lanes, reader, ends, cuts, saved)
 
+	outer := ctx
 	group, ctx := errgroup.WithContext(context.WithoutCancel(ctx))
 	for _, l := range lanes {
 		group.Go(func() error { return l.fold(ctx) })
@@ -57,14 +65,23 @@ func (r *run) once(ctx context.Context) (err error) {
 	for range min(runtime.GOMAXPROCS(0), readAhead) {
 		group.Go(func() error { return decodeAll(ctx, r.Decoder, decode) })
 	}
-	cuts := make(chan *barrier)
-	saved := make(chan Checkpoint)
 	group.Go(func() error { return (&committer{r}).loop(ctx, cuts, saved) })
-	group.Go(func() error { return router.loop(ctx, ordered, cuts, saved) })
-	if err := group.Wait(); !errors.Is(err, errDone) {
-		return err
+	group.Go(func() error { return router.loop(ctx, ordered) })
+	err = group.Wait()
+	if errors.Is(err, errDone) {
+		return nil
 	}
-	return nil
+	r.settled = tables.settles(outer, err)
+	return err
+}
+
+// endsAfter returns where the partitions end. Where there are schema changes it is as of after these were read: the rows that come
+// before them are before these ends.
+func endsAfter(ctx context.Context, reader Reader, schemaTopic string) (map[debezium.Partition]int64, error) {
+	if schemaTopic == "" {
+		return reader.End(), nil
+	}
+	return reader.Ends(ctx)
 }
 
 // read passes batches on in order, each to a decoder and to the router.

@@ -34,6 +34,11 @@ type router struct {
 	lanes  []*lane
 	ends   map[debezium.Partition]int64 // where the partitions ended at start, or the run ends
 	limits map[debezium.Partition]int64 // where partitions are not read any further
+	reader Reader
+	cuts   chan<- *barrier
+	saved  <-chan Checkpoint
+	held   map[debezium.Partition]*held
+	ddl    following
 
 	positions debezium.Positions
 	ahead     []Ahead                      // what lanes had applied before the run began
@@ -57,9 +62,10 @@ type router struct {
 	progress Progress
 }
 
-func newRouter(r *run, t *tables, lanes []*lane, ends map[debezium.Partition]int64) *router {
+func newRouter(r *run, t *tables, lanes []*lane, reader Reader, ends map[debezium.Partition]int64, cuts chan<- *barrier, saved <-chan Checkpoint) *router {
 	rt := &router{
-		run: r, tables: t, lanes: lanes, ends: ends,
+		run: r, tables: t, lanes: lanes, reader: reader, ends: ends, cuts: cuts, saved: saved,
+		held:      map[debezium.Partition]*held{},
 		positions: r.last.Positions.Clone(), ahead: r.last.Ahead, next: r.last.ID + 1,
 		limits: map[debezium.Partition]int64{}, lags: map[debezium.Partition]int64{}, left: map[debezium.Partition]int64{},
 		lastCut: time.Now(), halves: map[debezium.Partition]time.Time{},
@@ -82,7 +88,7 @@ func newRouter(r *run, t *tables, lanes []*lane, ends map[debezium.Partition]int
 }
 
 // loop routes until it is stopped or has caught up, and then returns errDone when the last checkpoint is complete.
-func (r *router) loop(ctx context.Context, ordered <-chan *job, cuts chan<- *barrier, saved <-chan Checkpoint) error {
+func (r *router) loop(ctx context.Context, ordered <-chan *job) error {
 	timer := time.NewTimer(idleWait)
 	defer timer.Stop()
 	stop, ending := r.stop, false
@@ -91,16 +97,19 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job, cuts chan<- *bar
 		ending = ending || r.UntilCaughtUp && r.toGo == 0
 		if !r.outstanding {
 			if r.due(time.Now(), ending, len(ordered) == 0) {
-				if err := r.cut(ctx, cuts); err != nil {
+				if err := r.cut(ctx); err != nil {
 					return err
 				}
 			} else if ending && !r.dirty {
-				return errDone
+				return r.finish(ctx, stop == nil)
 			}
 		}
 		jobs := ordered
 		if ending || r.outstanding && r.full() {
 			jobs = nil
+		}
+		if err := r.follow(ctx); err != nil {
+			return err
 		}
 		savepoints := r.Savepoints
 		if len(r.asked) >= maxAsked {
@@ -115,17 +124,21 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job, cuts chan<- *bar
 		case <-timer.C:
 		case answer := <-savepoints:
 			r.asked = append(r.asked, answer)
-		case cp := <-saved:
-			r.outstanding = false
-			r.answer(cp)
-			r.progress.Checkpoint, r.progress.Rows = cp.ID, r.progress.Rows+cp.Rows
-			r.report()
+		case cp := <-r.saved:
+			r.completed(cp)
 		case j := <-jobs:
 			if err := r.take(ctx, j); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+func (r *router) completed(cp Checkpoint) {
+	r.outstanding = false
+	r.answer(cp)
+	r.progress.Checkpoint, r.progress.Rows = cp.ID, r.progress.Rows+cp.Rows
+	r.report()
 }
 
 func (r *router) full() bool { return r.rows >= int64(r.Rows) || r.bytes >= r.Bytes }
@@ -148,10 +161,14 @@ func (r *router) due(now time.Time, ending, drained bool) bool {
 
 // wait is how long it is until something may be due.
 func (r *router) wait(now time.Time) time.Duration {
-	if !r.dirty || r.outstanding {
-		return idleWait
+	most := idleWait
+	if r.Tables.SchemaTopic != "" {
+		most = followEvery
 	}
-	d := r.Interval
+	if !r.dirty || r.outstanding {
+		return most
+	}
+	d := min(r.Interval, most)
 	if r.rows > 0 && r.behind == 0 {
 		d = min(d, r.MinInterval)
 	}
@@ -173,7 +190,7 @@ func (r *router) halfMoved(now time.Time) bool {
 	return false
 }
 
-// take routes one batch.
+// take routes one batch, or keeps it while its partition is held.
 func (r *router) take(ctx context.Context, j *job) error {
 	select {
 	case <-ctx.Done():
@@ -181,21 +198,37 @@ func (r *router) take(ctx context.Context, j *job) error {
 	case <-j.done:
 	}
 	r.limit(j)
-	if err := r.route(ctx, j); err != nil {
+	if h := r.held[j.batch.Partition]; h != nil {
+		h.jobs = append(h.jobs, j)
+		return nil
+	}
+	if err := r.process(ctx, j); err != nil {
+		return err
+	}
+	return r.release(ctx)
+}
+
+func (r *router) process(ctx context.Context, j *job) error {
+	whole, err := r.route(ctx, j)
+	if err != nil || !whole {
 		return err
 	}
 	b := &j.batch
 	if j.err != nil {
 		return badRecord(j.err)
 	}
-	pos := r.positions[b.Partition]
-	if pos.Offset != b.Next || pos.TopicID != b.TopicID {
-		r.positions[b.Partition] = debezium.Position{Offset: b.Next, TopicID: b.TopicID}
-		r.dirty = true
-	}
+	r.moveTo(b.Partition, debezium.Position{Offset: b.Next, TopicID: b.TopicID})
 	r.seen(b.Partition, b.End)
 	r.report()
 	return nil
+}
+
+// moveTo sets a partition's position.
+func (r *router) moveTo(p debezium.Partition, to debezium.Position) {
+	if pos := r.positions[p]; pos.Offset != to.Offset || pos.TopicID != to.TopicID {
+		r.positions[p] = to
+		r.dirty = true
+	}
 }
 
 // badRecord is the error for a record that the decoder refused. Another failure of the decoder is its registry's, and
@@ -208,10 +241,10 @@ func badRecord(err error) error {
 	return &sqlgen.RowError{Class: sqlgen.BadRecord, Origin: sqlgen.Origin{Partition: re.Partition, Offset: re.Offset}, Err: re.Err}
 }
 
-// route hands a batch's row events to their lanes.
-func (r *router) route(ctx context.Context, j *job) error {
+// route hands a batch's row events to their lanes. It reports false if the partition is held from one of them on.
+func (r *router) route(ctx context.Context, j *job) (whole bool, _ error) {
 	items := make([][]item, len(r.lanes))
-	for i := range j.events {
+	for i := j.from; i < len(j.events); i++ {
 		e := &j.events[i]
 		if !e.Op.Row() {
 			continue
@@ -220,24 +253,24 @@ func (r *router) route(ctx context.Context, j *job) error {
 			r.noteHalf(e)
 			continue
 		}
+		if !r.tables.ready(e) {
+			// The table's rows so far are of another shape: they are applied first.
+			if err := r.sendItems(ctx, items, r.tables.entry(tableOf(e)).target != nil); err != nil {
+				return false, err
+			}
+			items = make([][]item, len(r.lanes))
+			if hold, err := r.prepare(ctx, j, i); err != nil || hold {
+				return false, locate(err, e)
+			}
+		}
 		if r.repeats != nil && r.repeats.of(e) {
 			r.progress.Repeated++
 			continue
 		}
 		r.noteHalf(e)
-		t, changed, err := r.tables.target(ctx, e)
-		if err != nil {
-			return err
-		}
+		t := r.tables.entry(tableOf(e)).target
 		if t == nil {
 			continue
-		}
-		if changed {
-			// The table's rows so far were folded for its former shape: they are applied first.
-			if err := r.sendItems(ctx, items, true); err != nil {
-				return err
-			}
-			items = make([][]item, len(r.lanes))
 		}
 		if applied(r.ahead, t, e) { // invariant 10
 			continue
@@ -251,7 +284,7 @@ func (r *router) route(ctx context.Context, j *job) error {
 	r.bytes += int64(j.batch.Bytes)
 	r.sinceFlushLen += int64(j.batch.Bytes)
 	flush := (r.sinceFlush >= min(flushRows, int64(r.Rows)) || r.sinceFlushLen >= flushBytes) && !r.halfMoved(time.Now())
-	return r.sendItems(ctx, items, flush)
+	return true, r.sendItems(ctx, items, flush)
 }
 
 func (r *router) sendItems(ctx context.Context, items [][]item, flush bool) error {
@@ -292,7 +325,7 @@ func (r *router) noteHalf(e *debezium.Event) {
 }
 
 // cut sends a barrier through every lane and hands it to the committer.
-func (r *router) cut(ctx context.Context, cuts chan<- *barrier) error {
+func (r *router) cut(ctx context.Context) error {
 	r.ahead = beyond(r.ahead, r.positions)
 	b := &barrier{
 		id: r.next, positions: r.positions.Clone(), ahead: r.ahead, rows: r.rows, savepoint: len(r.asked) > 0,
@@ -306,7 +339,7 @@ func (r *router) cut(ctx context.Context, cuts chan<- *barrier) error {
 	if r.repeats != nil { // invariant 9
 		b.seen = r.repeats.seen()
 	}
-	if err := send(ctx, cuts, b); err != nil {
+	if err := send(ctx, r.cuts, b); err != nil {
 		return err
 	}
 	r.next++

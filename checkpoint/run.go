@@ -23,10 +23,11 @@ func Run(ctx context.Context, c Config) error {
 		return fmt.Errorf("pipeline %s: %w", c.Pipeline, err)
 	}
 	delay := firstBackoff
+	widen := widening{}
 	for {
-		r := &run{Config: c, stop: ctx.Done()}
+		r := &run{Config: c, stop: ctx.Done(), widen: widen}
 		err := r.once(ctx)
-		if err == nil || txnsink.Permanent(err) {
+		if err == nil || txnsink.Permanent(err) && !r.settled {
 			return err
 		}
 		if r.decided {
@@ -52,6 +53,9 @@ func Run(ctx context.Context, c Config) error {
 type run struct {
 	Config
 	stop <-chan struct{}
+
+	widen   widening // outlives the run
+	settled bool     // the row that ended the run may pass in the next one
 
 	last       Checkpoint // the last saved checkpoint; Epoch is this run's
 	decided    bool       // last was saved by this run's recovery or later

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"replicator/debezium"
@@ -14,27 +15,35 @@ import (
 // tables knows which table of the target each table of the source goes to. It belongs to the router.
 type tables struct {
 	Config
+	epoch   int64
 	dialect sqlgen.Dialect
 	history *history
 	entries map[sourceTable]*entry
+	notes   map[string]*tableNote // by sourceTable.String
+	widen   widening
+	ddl     map[sqlgen.DDLKind]int64 // statements that changed the target's schema
 }
 
 // entry is what is known of one source table.
 type entry struct {
 	skip   bool
 	rule   *Rule
+	topic  string // of its rows, as last seen
 	target *sqlgen.Target
+	made   bool                     // target is what the rows below go to; nil: they go nowhere
 	shapes map[*debezium.Shape]bool // the event shapes that target was made for
-	until  *version                 // the schema version after the one that target was made for; nil: none is known
+	at     *version                 // the schema version that target was made for; nil: the events' own schema
+	until  *version                 // the one after it; nil: none is known
 }
 
-func newTables(ctx context.Context, c Config) (*tables, error) {
-	t := &tables{Config: c, dialect: c.Sink.Dialect(), entries: map[sourceTable]*entry{}}
+func newTables(ctx context.Context, c Config, epoch int64, widen widening) (*tables, error) {
+	t := &tables{Config: c, epoch: epoch, dialect: c.Sink.Dialect(), entries: map[sourceTable]*entry{}, widen: widen}
 	t.history = newHistory(c)
 	if err := t.history.read(ctx); err != nil {
 		return nil, err
 	}
-	return t, nil
+	t.history.began = t.history.next
+	return t, t.readNotes(ctx)
 }
 
 func tableOf(e *debezium.Event) sourceTable {
@@ -54,23 +63,25 @@ func (t *tables) entry(name sourceTable) *entry {
 // skips says whether a rule leaves e's table out.
 func (t *tables) skips(e *debezium.Event) bool { return t.entry(tableOf(e)).skip }
 
-// target returns the table that e's row goes to; nil: there is none, and nothing to do. changed says that the table was known in another shape before, so that
-// what was folded for it must be applied first.
-func (t *tables) target(ctx context.Context, e *debezium.Event) (_ *sqlgen.Target, changed bool, _ error) {
-	name := tableOf(e)
-	en := t.entry(name)
+// ready says whether the table that e's row goes to is known.
+func (t *tables) ready(e *debezium.Event) bool {
+	en := t.entry(tableOf(e))
 	shape := rowShape(e)
-	if en.target != nil && (shape == nil || en.shapes[shape]) && (en.until == nil || !en.until.startsBefore(&e.Source)) {
-		return en.target, false, nil
+	if !en.made || shape != nil && !en.shapes[shape] {
+		return false
 	}
-	changed = en.target != nil
-	if err := t.resolve(ctx, name, en, e); err != nil {
-		return nil, false, locate(err, e)
+	if en.at == nil {
+		return true
 	}
-	if shape != nil {
-		en.shapes[shape] = true
+	p, ok := e.Source.Position()
+	return !ok || !en.at.after(p) && (en.until == nil || en.until.after(p))
+}
+
+// forget makes every table be looked up again: DDL was run.
+func (t *tables) forget() {
+	for _, en := range t.entries {
+		en.made, en.target = false, nil
 	}
-	return en.target, changed && en.target != nil, nil
 }
 
 // rowShape is the shape of the image that is written.
@@ -99,80 +110,247 @@ func (r *Rule) matches(name sourceTable) bool {
 	return r.Match.MatchString(name.String())
 }
 
-// resolve finds or makes the target's table and what is needed to write to it.
-func (t *tables) resolve(ctx context.Context, name sourceTable, en *entry, e *debezium.Event) error {
-	if err := t.history.await(ctx, name, en.target != nil); err != nil {
+// rules are what the configuration says about the table's rows.
+func (en *entry) rules() *sqlgen.Rules {
+	if en.rule == nil {
+		return &sqlgen.Rules{}
+	}
+	return &en.rule.Rows
+}
+
+// policy is what the configuration says about the table's schema changes.
+func (t *tables) policy(name sourceTable) schema.Policy {
+	if r := t.entry(name).rule; r != nil && r.Evolve != "" {
+		return r.Evolve
+	}
+	return t.Tables.Evolve
+}
+
+// make finds or makes the target's table and what is needed to write e's row to it. The target has e's version of the table, or a
+// later one.
+func (t *tables) make(ctx context.Context, e *debezium.Event) error {
+	name := tableOf(e)
+	en := t.entry(name)
+	v := t.version(e)
+	*en = entry{rule: en.rule, topic: e.Partition.Topic, made: true, shapes: map[*debezium.Shape]bool{}, at: v}
+	if shape := rowShape(e); shape != nil {
+		en.shapes[shape] = true
+	}
+	config := sqlgen.TargetConfig{Rules: *en.rules(), Options: t.Tables.Options, Lax: t.policy(name) == schema.Ignore}
+	if v != nil {
+		en.until = t.history.until(v)
+		present, later := t.present(v)
+		if present == nil {
+			t.Log.Debug("rows that a later change of the schema removed are left out", "table", name.String(), "from", e.Offset)
+			return nil
+		}
+		config.Witness, config.Later = v.table, later
+		name, v = present.name, present
+		config.Rules = *t.entry(name).rules()
+	}
+	table, err := t.found(ctx, name, v, e)
+	if err != nil || table == nil {
+		en.made = false
 		return err
 	}
-	witness, until := t.history.at(name, &e.Source)
-	as := t.targetName(name, en.rule, e)
+	if table, err = t.widened(ctx, name, table, v, e); err != nil {
+		return err
+	}
+	en.target, err = sqlgen.NewTarget(t.dialect, *table, config)
+	return err
+}
+
+// present follows v to the last version that the target has. later are the present names of v's columns, nil where they are the
+// same. It returns nil if no row of v is in that table: it was emptied or dropped since.
+func (t *tables) present(v *version) (_ *version, later map[string]string) {
+	for v.next != nil && t.applied(v.next) {
+		if later == nil {
+			later = map[string]string{}
+			for i := range v.table.Columns {
+				later[v.table.Columns[i].Name] = v.table.Columns[i].Name
+			}
+		}
+		v = v.next
+		if v.emptied {
+			return nil, nil
+		}
+		later = v.follow(later)
+	}
+	if after := t.history.until(v); after != nil && after.table == nil && after.moved == nil && t.applied(after) {
+		return nil, nil
+	}
+	return v, later
+}
+
+// found finds or makes the target's table for v, or where no version is known for e's own schema, and remembers it. It returns nil
+// if there is nothing to make it from, and nothing to do.
+func (t *tables) found(ctx context.Context, name sourceTable, v *version, e *debezium.Event) (*schema.Table, error) {
+	rules := t.entry(name).rules()
+	known := t.known(name)
+	as := t.nameFor(name, e.Partition.Topic)
+	if known != nil && known.Table != nil {
+		as = known.target
+	}
 	table, err := t.Sink.Table(ctx, as)
 	if err != nil {
-		return fmt.Errorf("read table %v of the target: %w", as, err)
-	}
-	var rules sqlgen.Rules
-	if en.rule != nil {
-		rules = en.rule.Rows
-	}
-	if table == nil && rowShape(e) == nil && (witness == nil || e.Op == debezium.Delete) {
-		return nil // a delete by key, or a truncate: there is nothing to remove, and no shape to make the table from
-	}
-	if table == nil {
-		if table, err = t.create(ctx, name, as, witness, &rules, e); err != nil {
-			return err
-		}
-	}
-	target, err := sqlgen.NewTarget(t.dialect, *table, sqlgen.TargetConfig{Witness: witness, Rules: rules, Options: t.Tables.Options})
-	if err != nil {
-		return err
-	}
-	en.target, en.until, en.shapes = target, until, map[*debezium.Shape]bool{}
-	return nil
-}
-
-// targetName fills the template in. Names that the target's limit shortens are the dialect's business; here they are
-// only said once.
-func (t *tables) targetName(name sourceTable, rule *Rule, e *debezium.Event) schema.Name {
-	template := t.Tables.Template
-	if rule != nil && rule.Target != "" {
-		template = rule.Target
-	}
-	fill := strings.NewReplacer("{topic}", e.Partition.Topic, "{database}", name.database, "{schema}", name.schema, "{table}", name.table)
-	n := schema.ParseName(template) // before filling: a dot in a table's name separates nothing
-	return schema.Name{Schema: t.dialect.ShortName(fill.Replace(n.Schema)), Table: t.dialect.ShortName(fill.Replace(n.Table))}
-}
-
-// create makes a missing table from the best witness of its shape. It is found in the catalog by whoever comes after a
-// crash.
-func (t *tables) create(ctx context.Context, name sourceTable, as schema.Name, witness *schema.Table, rules *sqlgen.Rules, e *debezium.Event) (*schema.Table, error) {
-	if !t.Tables.Create {
-		return nil, &sqlgen.RowError{Class: sqlgen.UnknownTable, Table: as, Err: errors.New("the target has no such table; create it, or set schema.create: true")}
+		return nil, fmt.Errorf("read table %v of the target: %w", as, err)
 	}
 	source := debezium.TableFromEvent(e)
-	if witness != nil {
-		source = *witness
+	if v != nil {
+		source = *v.table
+	} else if known != nil && known.Table != nil {
+		source = *known.Table
+	}
+	if table != nil && known != nil && known.Table != nil {
+		return table, nil
+	}
+	if table == nil && rowShape(e) == nil && (v == nil || e.Op == debezium.Delete) {
+		return nil, nil // a delete by key, or a truncate: there is nothing to remove, and no shape to make the table from
+	}
+	n := &tableNote{target: as, Offset: -1, Topic: e.Partition.Topic, Table: &source}
+	if v != nil {
+		n.At, n.Offset = v.at, v.offset
+	} else if at, ok := e.Source.Position(); ok {
+		n.At = at
+	}
+	var ddl []sqlgen.DDL
+	if table == nil {
+		ddl, err = t.create(name, as, source, rules)
+	} else {
+		ddl, err = t.adopt(name, table, source, rules)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := t.define(ctx, ddl, map[sourceTable]*tableNote{name: n}); err != nil {
+		return nil, fmt.Errorf("make table %v in the target: %w", as, err)
+	}
+	if table != nil && len(ddl) == 0 {
+		return table, nil
+	}
+	t.Log.Info("made a table", "pipeline", t.Pipeline, "source", name.String(), "target", as.String())
+	if table, err = t.Sink.Table(ctx, as); err != nil {
+		return nil, fmt.Errorf("read table %v of the target: %w", as, err)
+	}
+	if table == nil {
+		return nil, fmt.Errorf("table %v was made in the target and is not in its catalog", as)
+	}
+	return table, nil
+}
+
+// adopt plans what a table that was there before needs: the columns of the source's that it lacks.
+func (t *tables) adopt(name sourceTable, table *schema.Table, source schema.Table, rules *sqlgen.Rules) ([]sqlgen.DDL, error) {
+	p := t.policy(name)
+	if p != schema.Evolve && p != schema.Lenient {
+		return nil, nil
 	}
 	source, err := rules.Arrange(source)
 	if err != nil {
 		return nil, err
 	}
-	table, err := t.dialect.TargetTable(source, as, t.Tables.Options)
+	lacks := func(c schema.Column) bool {
+		return c.Name != rules.Soft && !slices.ContainsFunc(table.Columns, func(h schema.Column) bool {
+			return sameColumn(h.Name, c.Name) || h.Name == t.dialect.ShortName(c.Name)
+		})
+	}
+	missing := schema.Table{Name: source.Name}
+	for _, c := range source.Columns {
+		if lacks(c) && c.Type.Kind != schema.Unknown { // of rows without a schema nothing tells a type
+			missing.Columns = append(missing.Columns, c)
+		}
+	}
+	if len(missing.Columns) == 0 {
+		return nil, nil
+	}
+	to, err := t.dialect.TargetTable(missing, table.Name, t.Tables.Options)
 	if err != nil {
-		return nil, &sqlgen.RowError{Class: sqlgen.UnsupportedType, Table: as, Err: err}
+		return nil, &sqlgen.RowError{Class: sqlgen.UnsupportedType, Table: table.Name, Err: err}
 	}
-	if err := t.Sink.Define(ctx, t.dialect.CreateTable(table)); err != nil {
-		return nil, fmt.Errorf("create table %v in the target: %w", as, err)
+	return t.plan(sqlgen.Evolution{Current: table, From: &schema.Table{Name: table.Name}, To: &to, Policy: p}, name)
+}
+
+// widened makes the columns wider that a value did not fit into, as far as the source's types are wider.
+func (t *tables) widened(ctx context.Context, name sourceTable, table *schema.Table, v *version, e *debezium.Event) (*schema.Table, error) {
+	columns := t.widen[table.Name]
+	if len(columns) == 0 {
+		return table, nil
 	}
-	t.Log.Info("created a table", "pipeline", t.Pipeline, "source", name.String(), "target", as.String())
+	source := debezium.TableFromEvent(e)
+	if v != nil {
+		source = *v.table
+	}
+	wanted, err := t.arranged(t.entry(name).rules(), source, table.Name)
+	if err != nil {
+		return nil, err
+	}
+	to := *table
+	to.Columns = slices.Clone(table.Columns)
+	for i := range to.Columns {
+		c := &to.Columns[i]
+		if w, ok := wanted.Column(c.Name); ok && columns[c.Name] && wider(w.Type, c.Type) {
+			c.Type = w.Type
+		}
+	}
+	ddl, err := t.plan(sqlgen.Evolution{Current: table, From: table, To: &to, Policy: t.policy(name)}, name)
+	if err != nil || len(ddl) == 0 {
+		return table, err
+	}
+	if err := t.define(ctx, ddl, nil); err != nil {
+		return nil, err
+	}
+	return t.current(ctx, []schema.Name{table.Name})
+}
+
+// sameColumn says whether a target's column is meant by a source's name.
+func sameColumn(target, source string) bool {
+	return strings.EqualFold(target, source) || debezium.AvroName(target, false) == source || debezium.AvroUnicodeName(target) == source
+}
+
+// topicOf is where the table's rows are: as they were seen, or as Debezium names topics.
+func (t *tables) topicOf(name sourceTable) string {
+	if en := t.entry(name); en.topic != "" {
+		return en.topic
+	}
+	if n := t.known(name); n != nil && n.Table != nil && n.Topic != "" {
+		return n.Topic
+	}
+	parts := []string{t.Tables.SchemaTopic}
+	for _, p := range []string{name.database, name.schema, name.table} {
+		if p != "" {
+			parts = append(parts, p)
+		}
+	}
+	return strings.Join(parts, ".")
+}
+
+// nameFor fills the template in. Names that the target's limit shortens are the dialect's business; here they are
+// only said once.
+func (t *tables) nameFor(name sourceTable, topic string) schema.Name {
+	template := t.Tables.Template
+	if rule := t.entry(name).rule; rule != nil && rule.Target != "" {
+		template = rule.Target
+	}
+	fill := strings.NewReplacer("{topic}", topic, "{database}", name.database, "{schema}", name.schema, "{table}", name.table)
+	n := schema.ParseName(template) // before filling: a dot in a table's name separates nothing
+	return schema.Name{Schema: t.dialect.ShortName(fill.Replace(n.Schema)), Table: t.dialect.ShortName(fill.Replace(n.Table))}
+}
+
+// create plans a missing table from the best witness of its shape. It is found in the catalog by whoever comes after a
+// crash.
+func (t *tables) create(name sourceTable, as schema.Name, source schema.Table, rules *sqlgen.Rules) ([]sqlgen.DDL, error) {
+	if !t.Tables.Create {
+		return nil, &sqlgen.RowError{Class: sqlgen.UnknownTable, Table: as, Err: errors.New("the target has no such table; create it, or set schema.create: true")}
+	}
+	table, err := t.arranged(rules, source, as)
+	if err != nil {
+		return nil, err
+	}
 	t.logShortened(name, source, table)
-	made, err := t.Sink.Table(ctx, as)
-	if err != nil {
-		return nil, fmt.Errorf("read table %v of the target: %w", as, err)
+	var out []sqlgen.DDL
+	for _, sql := range t.dialect.CreateTable(table) {
+		out = append(out, sqlgen.DDL{Kind: sqlgen.CreateTable, SQL: sql})
 	}
-	if made == nil {
-		return nil, fmt.Errorf("table %v was created in the target and is not in its catalog", as)
-	}
-	return made, nil
+	return out, nil
 }
 
 func (t *tables) logShortened(name sourceTable, source, target schema.Table) {

@@ -241,7 +241,7 @@ func TableFromEvent(e *Event) schema.Table {
 		if f.Meta {
 			continue
 		}
-		c := schema.Column{Name: f.Name, Type: f.SourceType(), NotNull: !s.Schemaless && !f.Optional}
+		c := schema.Column{Name: f.Name, Type: f.SourceType(), NotNull: !s.Schemaless && !f.Optional, Default: f.defaultText()}
 		if !fromMySQL(e.Source.Connector) {
 			c.Type = ofDay(c.Type)
 		}

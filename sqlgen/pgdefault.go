@@ -14,6 +14,7 @@ var (
 	decimalLiteral = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
 	floatLiteral   = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
 	clockLiteral   = regexp.MustCompile(`^-?[0-9]{2,3}:[0-5][0-9]:[0-5][0-9]$`)
+	textLiteral    = regexp.MustCompile(`^'(?:[^'\\\x00]|'')*'$`)
 	nowFunction    = regexp.MustCompile(`(?i)^(current_timestamp|now|localtime|localtimestamp)(\([0-6]?\))?$`)
 )
 
@@ -34,6 +35,8 @@ func pgDefault(source, t schema.Type, text string) (string, bool) {
 		switch source.Kind {
 		case schema.Char, schema.Varchar, schema.Enum, schema.Set:
 			return pgLiteral(text), !strings.Contains(text, "\x00")
+		case schema.Text: // MySQL has only expressions here
+			return text, textLiteral.MatchString(text)
 		}
 	case schema.Date:
 		_, err := time.Parse(time.DateOnly, text)

@@ -28,6 +28,12 @@ type TargetConfig struct {
 	Witness *schema.Table // the source's table as a schema-change record told it; nil: not known
 	Rules   Rules
 	Options Options
+
+	// Later gives the columns of Witness the names that the source has given them since; a column that is not in it is gone,
+	// and its values are left out. nil: the table is as Witness says.
+	Later map[string]string
+	// Lax leaves out what the target's table has no column for. Otherwise it is an error of class MissingColumn.
+	Lax bool
 }
 
 // maxPlans bounds the shapes that one Target remembers. A source has one or two at a time; schemaless messages that
@@ -149,7 +155,11 @@ func (t *Target) plan(s *debezium.Shape) (*plan, *RowError) {
 		if err != nil {
 			return nil, err
 		}
-		name, ok := t.config.Rules.named(source)
+		later, ok := t.later(source)
+		if !ok {
+			continue
+		}
+		name, ok := t.config.Rules.named(later)
 		if !ok {
 			continue
 		}
@@ -157,7 +167,7 @@ func (t *Target) plan(s *debezium.Shape) (*plan, *RowError) {
 		if err != nil && err.Class == MissingColumn && name != f.Name && name == source {
 			c, err = t.column(f.Name) // a target that was made by the events
 		}
-		if err != nil && err.Class == MissingColumn && f.Meta {
+		if err != nil && err.Class == MissingColumn && (f.Meta || t.config.Lax) {
 			continue
 		}
 		if err != nil {
@@ -215,6 +225,15 @@ func (t *Target) sourceName(field string) (string, *RowError) {
 		}
 	}
 	return name, nil
+}
+
+// later is the present name at the source of what the witness calls column, or false if the source has dropped it.
+func (t *Target) later(column string) (string, bool) {
+	if t.config.Later == nil {
+		return column, true
+	}
+	name, ok := t.config.Later[column]
+	return name, ok
 }
 
 // adjustsTo says whether Debezium calls a column of this name field, in one of its modes for Avro.

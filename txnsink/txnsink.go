@@ -53,6 +53,21 @@ type Note struct {
 	Text       []byte // as Commit was given it; nil: the transaction was prepared, or had none
 }
 
+// Definition is DDL, and what is to be remembered of it in the target's own tables.
+type Definition struct {
+	Pipeline string
+	Epoch    int64     // of the run that defines; 0: it belongs to no run, and nothing fences it
+	DDL      []string  // statements, in order
+	Defined  []Defined // each replaces what was remembered of its Source
+}
+
+// Defined is what the target remembers of one source table.
+type Defined struct {
+	Source string      // the source's table
+	Target schema.Name // the target's table
+	State  string      // JSON, of which the sink knows nothing: see package checkpoint
+}
+
 // Sink is the transactions and the catalog of one target database. It is safe for concurrent use.
 type Sink interface {
 	// Fence gives the pipeline's workers 0..workers-1 to epoch: from now on no transaction of an earlier epoch can be
@@ -77,8 +92,12 @@ type Sink interface {
 	Dialect() sqlgen.Dialect
 	// Table reads a table's shape from the catalog; nil: there is none.
 	Table(ctx context.Context, name schema.Name) (*schema.Table, error)
-	// Define runs DDL, each statement by itself, outside of any Txn.
-	Define(ctx context.Context, ddl []string) error
+	// Define changes the schema, outside of any Txn. Where the database's DDL is transactional, all of d takes effect or
+	// none of it; elsewhere what it remembers comes last, so that after a crash the same may be defined again.
+	// If a later epoch has fenced the pipeline: ErrFenced, and nothing is changed.
+	Define(ctx context.Context, d Definition) error
+	// Defined returns what the pipeline's definitions had remembered, by source.
+	Defined(ctx context.Context, pipeline string) ([]Defined, error)
 
 	Close() error
 }

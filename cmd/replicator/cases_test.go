@@ -76,7 +76,7 @@ func TestCases(t *testing.T) {
 	t.Parallel()
 	for _, number := range []string{
 		"01", "02", "03", "04", "06", "07", "09", "10", "11", "14", "16", "17", "18", "20", "22", "23",
-		"25", "26", "27", "28", "30", "31", "33", "35", "40",
+		"25", "26", "27", "28", "30", "31", "33", "35", "40", "41",
 	} {
 		for _, rows := range []string{"100000", "1"} {
 			t.Run(number+"/rows="+rows, func(t *testing.T) {
@@ -405,7 +405,12 @@ func (r *caseRun) runContext(ctx context.Context, t *testing.T) (code int, stder
 
 func (r *caseRun) runConfig(ctx context.Context, t *testing.T, config string) (code int, stderr string) {
 	t.Helper()
-	args := []string{"run", "--config", writeConfig(t, config), "--until-caught-up"}
+	return r.runArgs(ctx, t, config)
+}
+
+func (r *caseRun) runArgs(ctx context.Context, t *testing.T, config string, more ...string) (code int, stderr string) {
+	t.Helper()
+	args := append([]string{"run", "--config", writeConfig(t, config), "--until-caught-up"}, more...)
 	for _, k := range slices.Sorted(maps.Keys(r.config)) {
 		args = append(args, "--set", k+"="+r.config[k])
 	}

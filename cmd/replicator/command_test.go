@@ -13,6 +13,7 @@ import (
 
 	"replicator/debezium"
 	"replicator/debezium/kafka/broker"
+	"replicator/txnsink"
 	"replicator/txnsink/postgres/pgserver"
 )
 
@@ -154,7 +155,7 @@ func define(t *testing.T, s *stack, ddl string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := sink.Define(t.Context(), []string{ddl}); err != nil {
+	if err := sink.Define(t.Context(), txnsink.Definition{DDL: []string{ddl}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := sink.Close(); err != nil {

@@ -13,6 +13,7 @@ import (
 	"replicator/checkpoint"
 	"replicator/debezium/kafka"
 	"replicator/debezium/registry"
+	"replicator/schema"
 	"replicator/sqlgen"
 )
 
@@ -54,7 +55,8 @@ type targetConfig struct {
 type tableRule struct {
 	Match  *regexp.Regexp // anchored
 	Skip   bool
-	Target string // a template; empty: target.table
+	Target string        // a template; empty: target.table
+	Evolve schema.Policy // empty: schema.evolve
 	Rows   sqlgen.Rules
 }
 
@@ -69,6 +71,7 @@ type checkpointConfig struct {
 
 type schemaConfig struct {
 	Create bool
+	Evolve schema.Policy
 	Types  sqlgen.Options
 }
 
@@ -99,7 +102,7 @@ func defaults() config {
 			Rows: 100_000, Bytes: 256 << 20,
 			Store: "target", Retain: 100,
 		},
-		Schema: schemaConfig{Create: true, Types: sqlgen.Options{Boolean: "tinyint1", Time: "interval", JSON: "jsonb", Enum: "text", Nul: "stop"}},
+		Schema: schemaConfig{Create: true, Evolve: schema.Evolve, Types: sqlgen.Options{Boolean: "tinyint1", Time: "interval", JSON: "jsonb", Enum: "text", Nul: "stop"}},
 		HTTP:   httpConfig{Listen: defaultListen},
 		Log:    logConfig{Level: "info", Format: "text"},
 	}

@@ -16,6 +16,7 @@ import (
 
 	"replicator/checkpoint"
 	"replicator/debezium/registry"
+	"replicator/schema"
 	"replicator/sqlgen"
 	"replicator/txnsink/mysql"
 )
@@ -41,7 +42,7 @@ func configKeys(c *config) []key {
 		}},
 		{name: "schema", value: section{
 			{name: "create", value: boolean(&c.Schema.Create)},
-			{name: "evolve", value: later("following a source's ALTER TABLE", "evolve")},
+			{name: "evolve", value: oneOf(&c.Schema.Evolve, policies)},
 			{name: "types", value: section{
 				{name: "boolean", value: oneOf(&c.Schema.Types.Boolean, []string{"tinyint1", "boolean"})},
 				{name: "time", value: oneOf(&c.Schema.Types.Time, []string{"interval", "time"})},
@@ -107,6 +108,9 @@ func targetKeys(c *targetConfig) section {
 	}
 }
 
+// policies are the values of schema.evolve.
+var policies = []schema.Policy{schema.Stop, schema.Evolve, schema.Lenient, schema.Ignore}
+
 // rules is the list of rules for tables.
 type rules struct{ p *[]tableRule }
 
@@ -129,6 +133,7 @@ func ruleKeys(r *tableRule) section {
 		}},
 		{name: "delete", value: oneOf(&r.Rows.Delete, []sqlgen.DeleteRule{sqlgen.DeleteApply, sqlgen.DeleteIgnore, sqlgen.DeleteSoft})},
 		{name: "soft_delete_column", value: word(&r.Rows.Soft)},
+		{name: "evolve", value: oneOf(&r.Evolve, policies)},
 		{name: "truncate", value: oneOf(&r.Rows.Truncate, []sqlgen.TruncateRule{sqlgen.TruncateApply, sqlgen.TruncateIgnore, sqlgen.TruncateStop})},
 	}
 }

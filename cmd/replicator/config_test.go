@@ -62,7 +62,7 @@ func TestConfigErrorsNameLineKeyAndRemedy(t *testing.T) {
 		{"checkpoint: {store: 'postgres://u:sec%zzret@h/d'}", "c.yaml:7: checkpoint.store: cannot be read as a URL; characters such as @ / # % of a password must be percent-encoded, or come from ${NAME}, which encodes them"},
 		{"schema: {create: perhaps}", `c.yaml:7: schema.create: "perhaps" must be true or false`},
 		{"schema: {types: {nul: keep}}", `c.yaml:7: schema.types.nul: "keep" is none of its values; it must be stop, strip or replace`},
-		{"schema: {evolve: stop}", `c.yaml:7: schema.evolve: "stop" is not yet served by this version (following a source's ALTER TABLE); leave the key out, or set it to evolve`},
+		{"schema: {evolve: never}", `c.yaml:7: schema.evolve: "never" is none of its values; it must be stop, evolve, lenient or ignore`},
 		{"delivery: twice", `c.yaml:7: delivery: "twice" is none of its values; it must be two-phase, one-phase, write-ahead, at-least-once or at-most-once`},
 		{"workers: 2", `c.yaml:7: workers: "2" is not yet served by this version (more than one apply lane); leave the key out, or set it to 1`},
 		{"cluster: true", `c.yaml:7: cluster: "true" is not yet served by this version (sharing a pipeline among processes); leave the key out, or set it to false`},

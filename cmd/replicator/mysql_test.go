@@ -111,7 +111,7 @@ func TestMySQLCases(t *testing.T) {
 						t.Fatalf("exit code %d:\n%s", code, stderr)
 					}
 					if got, wanted := rowsText(r.execMySQL(t, want.Query)), rowsText(want.Rows); got != wanted {
-						t.Errorf("%s\ngot\n%s\nwant\n%s", want.Query, got, wanted)
+						t.Errorf("%s\ngot\n%s\nwant\n%s\n%s", want.Query, got, wanted, stderr)
 					}
 				})
 			}

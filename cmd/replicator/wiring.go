@@ -234,7 +234,7 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 		Source:  kafkaSource{e.source}, Sink: e.sink, Store: e.store,
 		Decoder: e.decoder,
 		Tables: checkpoint.TablesConfig{
-			Template: c.Target.Table, Create: c.Schema.Create,
+			Template: c.Target.Table, Create: c.Schema.Create, Evolve: c.Schema.Evolve,
 			SchemaTopic: c.Source.SchemaChanges, SchemaWait: schemaWait, Options: options,
 		},
 		Deduplicate: c.Source.Deduplicate,
@@ -244,7 +244,7 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 		out.WriteAhead = statements
 	}
 	for _, r := range c.Tables {
-		out.Tables.Rules = append(out.Tables.Rules, checkpoint.Rule{Match: r.Match, Skip: r.Skip, Target: r.Target, Rows: r.Rows})
+		out.Tables.Rules = append(out.Tables.Rules, checkpoint.Rule{Match: r.Match, Skip: r.Skip, Target: r.Target, Evolve: r.Evolve, Rows: r.Rows})
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ type part struct {
 	leader   int32
 	busy     bool  // in a fetch; next moves only then
 	queued   int64 // cost of its batches in the queue
+	withheld bool  // by Hold: Next passes its batches over
 	retryAt  time.Time
 	failures int       // since it last went on
 	failing  time.Time // since when
@@ -120,13 +122,7 @@ func (r *Reader) End() map[debezium.Partition]int64 { return maps.Clone(r.end) }
 func (r *Reader) Next(ctx context.Context) (debezium.Batch, error) {
 	for {
 		r.mu.Lock()
-		if len(r.queue) > 0 {
-			q := r.queue[0]
-			r.queue[0] = queued{}
-			r.queue = r.queue[1:]
-			q.part.queued -= q.cost
-			r.held -= q.cost
-			r.signalTaken()
+		if q, ok := r.take(); ok {
 			r.mu.Unlock()
 			return q.batch, nil
 		}
@@ -143,6 +139,51 @@ func (r *Reader) Next(ctx context.Context) (debezium.Batch, error) {
 			return debezium.Batch{}, ctx.Err()
 		}
 	}
+}
+
+// take takes the first batch out of the queue whose partition is not withheld. r.mu is held.
+func (r *Reader) take() (queued, bool) {
+	at := slices.IndexFunc(r.queue, func(q queued) bool { return !q.part.withheld })
+	if at < 0 {
+		return queued{}, false
+	}
+	q := r.queue[at]
+	if at == 0 { // the usual case copies nothing
+		r.queue[0] = queued{}
+		r.queue = r.queue[1:]
+	} else {
+		r.queue = slices.Delete(r.queue, at, at+1)
+	}
+	q.part.queued -= q.cost
+	r.held -= q.cost
+	r.signalTaken()
+	return q, true
+}
+
+// Hold makes Next pass a partition over, or ends that. What is fetched of it meanwhile stays in the queue, up to the
+// partition's share of Config.Buffer.
+func (r *Reader) Hold(key debezium.Partition, hold bool) {
+	r.mu.Lock()
+	if p := r.parts[key]; p != nil {
+		p.withheld = hold
+	}
+	r.mu.Unlock()
+	r.wake()
+}
+
+// Ends returns the last stable offset, as it is now, of each partition that is read.
+func (r *Reader) Ends(ctx context.Context) (map[debezium.Partition]int64, error) {
+	r.mu.Lock()
+	asked := make([]*part, len(r.order))
+	for i, p := range r.order {
+		asked[i] = &part{key: p.key, leader: p.leader}
+	}
+	r.mu.Unlock()
+	ends, err := r.cluster.offsets(ctx, asked, atEnd, true)
+	if err != nil {
+		return nil, fmt.Errorf("ask for the ends of the partitions: %w", err)
+	}
+	return ends, nil
 }
 
 // Close ends reading and waits until it has ended. Batches not yet taken are lost to this Reader. It may be called twice.

@@ -46,3 +46,16 @@ CREATE TABLE IF NOT EXISTS replicator_log (
     body       longblob     NOT NULL,
     PRIMARY KEY (pipeline, epoch, checkpoint, worker, part, piece)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- How far the source's schema changes are applied to the target, for each table of the source. The row is written after the DDL.
+-- The names are of any length, and a key is not: by_source is a hash of source.
+CREATE TABLE IF NOT EXISTS replicator_schema_version (
+    pipeline      varchar(200) NOT NULL,
+    by_source     binary(32)   NOT NULL,
+    source        text         NOT NULL,
+    target_schema varchar(200) NOT NULL,
+    target_table  varchar(200) NOT NULL,
+    state         longtext     NOT NULL,
+    updated       datetime(6)  NOT NULL,
+    PRIMARY KEY (pipeline, by_source)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;

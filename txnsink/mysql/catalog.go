@@ -139,14 +139,3 @@ ORDER BY 1, 2`
 	}
 	return rows.Err()
 }
-
-// Define runs DDL, each statement by itself: it would commit a transaction, and XA refuses it. What must not fail when it was run
-// before a crash says IF NOT EXISTS.
-func (s *Sink) Define(ctx context.Context, ddl []string) error {
-	for _, sql := range ddl {
-		if _, err := s.control.ExecContext(ctx, sql); err != nil {
-			return fmt.Errorf("run %q on the target: %w", sql, plain(err))
-		}
-	}
-	return nil
-}

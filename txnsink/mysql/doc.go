@@ -4,9 +4,10 @@
 // # Sessions
 //
 // Each worker has a session for its transactions, opened by the first Begin. Where a session is free after XA PREPARE (MySQL
-// 8.0.29 and later with xa_detach_on_prepare) it is kept. Elsewhere it can do nothing but decide what it has prepared, and no
-// other session can: so it is closed, and the server detaches the transaction a moment later. Everything else (the second
-// phase, the fence, the catalog, DDL) uses sessions that never wait for a worker's rows.
+// 8.0.29 and later with xa_detach_on_prepare) it is used again at once. Elsewhere it can do nothing but decide what it has
+// prepared, and no other session can: so it is kept and decides it, while the worker's next transaction has another session.
+// Everything else (the second phase of other processes' transactions, the fence, the catalog, DDL) uses sessions that
+// never wait for a worker's rows.
 //
 // A worker's session holds a lock of GET_LOCK that is called after the database, the pipeline and the worker: a later epoch's
 // fence finds the session by it and kills it. A user may kill its own sessions.

@@ -59,6 +59,15 @@ func number(err error) uint16 {
 	return 0
 }
 
+// sqlClass returns the first two characters of a server's error's SQLSTATE, or "".
+func sqlClass(err error) string {
+	var e *mysql.MySQLError
+	if errors.As(err, &e) {
+		return string(e.SQLState[:2])
+	}
+	return ""
+}
+
 // lost says whether the session is gone: the connection broke, or somebody killed it.
 func lost(err error) bool {
 	switch number(err) {

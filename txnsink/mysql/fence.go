@@ -158,28 +158,45 @@ func (s *Sink) endSessions(ctx context.Context, workers []int) error {
 	}
 }
 
-// killWorkers kills the sessions that hold the workers' locks, and returns how many there were.
-func (s *Sink) killWorkers(ctx context.Context, workers []int) (int, error) {
-	n := 0
+// holders returns the sessions that hold the workers' locks.
+func (s *Sink) holders(ctx context.Context, workers []int) ([]int64, error) {
+	var out []int64
 	for _, w := range workers {
-		var session sql.NullInt64
-		if err := s.control.QueryRowContext(ctx, "SELECT IS_USED_LOCK(?)", lockName(s.database, s.config.Pipeline, w)).Scan(&session); err != nil {
-			return n, err
-		}
-		if !session.Valid {
-			continue
-		}
-		n++
-		_, err := s.control.ExecContext(ctx, fmt.Sprintf("KILL %d", session.Int64))
-		switch number(err) {
-		case errNoSuchThread: // it has ended meanwhile
-		case errNotOwner:
-			return n, permanent("session %d works for worker %d as another user, and is not ours to end: end it, or run as that user", session.Int64, w)
-		default:
-			if err != nil {
-				return n, err
+		for n := range sessionsOfAWorker {
+			var session sql.NullInt64
+			name := lockName(s.database, s.config.Pipeline, w, n)
+			if err := s.control.QueryRowContext(ctx, "SELECT IS_USED_LOCK(?)", name).Scan(&session); err != nil {
+				return nil, err
+			}
+			if session.Valid {
+				out = append(out, session.Int64)
 			}
 		}
 	}
-	return n, nil
+	return out, nil
+}
+
+// killWorkers kills the sessions that hold the workers' locks, and returns how many there were.
+func (s *Sink) killWorkers(ctx context.Context, workers []int) (int, error) {
+	sessions, err := s.holders(ctx, workers)
+	if err != nil {
+		return 0, err
+	}
+	return len(sessions), s.kill(ctx, sessions)
+}
+
+func (s *Sink) kill(ctx context.Context, sessions []int64) error {
+	for _, session := range sessions {
+		_, err := s.control.ExecContext(ctx, fmt.Sprintf("KILL %d", session))
+		switch number(err) {
+		case errNoSuchThread: // it has ended meanwhile
+		case errNotOwner:
+			return permanent("session %d works for this pipeline as another user, and is not ours to end: end it, or run as that user", session)
+		default:
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -78,7 +78,11 @@ func (x xid) id(database string) (id txnsink.ID, ok bool) {
 	return id, true
 }
 
-// lockName is the lock of GET_LOCK that a worker's session holds, within the 64 characters that MySQL allows.
-func lockName(database, pipeline string, worker int) string {
-	return fmt.Sprintf("%s%s%s:%d", gtridPrefix, database, hash(pipeline), worker)
+// A worker has at most two sessions: of its open transaction, and of the one in doubt.
+const sessionsOfAWorker = 2
+
+// lockName is the lock of GET_LOCK that a worker's session holds, within the 64 characters that MySQL allows. Each of the worker's
+// sessions has another one.
+func lockName(database, pipeline string, worker, session int) string {
+	return fmt.Sprintf("%s%s%s:%d:%d", gtridPrefix, database, hash(pipeline), worker, session)
 }

@@ -177,7 +177,7 @@ func TestDefineWaitsBounded(t *testing.T) {
 		if _, err := reader.ExecContext(t.Context(), "SELECT * FROM pay"); err != nil {
 			t.Fatal(err)
 		}
-		ddl := []string{"ALTER TABLE pay ADD COLUMN cur varchar(3)"}
+		ddl := txnsink.Definition{Pipeline: "ddl", Epoch: 1, DDL: []string{"ALTER TABLE pay ADD COLUMN cur varchar(3)"}}
 		if err := s.Define(t.Context(), ddl); err == nil || txnsink.Permanent(err) || !strings.Contains(err.Error(), "another session") {
 			t.Errorf("behind a reader: %v", err)
 		}
@@ -246,5 +246,66 @@ func TestLockWaitAndDeadlockFailTheTransaction(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantRows(t, url, "1|10", "2|20", "3|30")
+	})
+}
+
+// MariaDB may answer that a transaction is decided and keep it, when its session has just ended: see decide.go.
+func TestAnswerIsComparedWithTheWitness(t *testing.T) {
+	onEach(t, func(t *testing.T, server *mysqlserver.Server) {
+		url := newDatabase(t, server)
+		s := fenced(t, url)
+		id := prepared(t, s, 1, [2]int64{1, 10})
+		for _, commit := range []bool{true, false} { // as if either had been answered
+			if err := s.verify(t.Context(), id, commit); err == nil || !txnsink.Permanent(err) || !strings.Contains(err.Error(), "restart the server") {
+				t.Errorf("commit %v: got %v", commit, err)
+			}
+		}
+		if err := s.Commit(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.verify(t.Context(), id, true); err != nil {
+			t.Error(err)
+		}
+		id = prepared(t, s, 2, [2]int64{2, 20})
+		if err := s.Abort(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.verify(t.Context(), id, false); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestTransactionOfAProcessThatJustDied is decided by the next one at once, over and over.
+func TestTransactionOfAProcessThatJustDied(t *testing.T) {
+	onEach(t, func(t *testing.T, server *mysqlserver.Server) {
+		for i := range 8 {
+			t.Run(fmt.Sprint(i), func(t *testing.T) {
+				t.Parallel()
+				url := newDatabase(t, server)
+				var want []string
+				for n := int64(1); n <= 8; n++ {
+					dead, err := Open(t.Context(), Config{URL: url, Pipeline: "p"})
+					if err != nil {
+						t.Fatal(err)
+					}
+					id := prepared(t, fence(t, dead, n), n, [2]int64{n, n})
+					if err := dead.Close(); err != nil {
+						t.Fatal(err)
+					}
+					next := open(t, Config{URL: url, Pipeline: "p"})
+					if n%2 == 0 {
+						err = next.Abort(t.Context(), id)
+					} else {
+						err = next.Commit(t.Context(), id)
+						want = append(want, fmt.Sprintf("%d|%d", n, n))
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					wantRows(t, url, want...)
+				}
+			})
+		}
 	})
 }

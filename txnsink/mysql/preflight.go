@@ -110,7 +110,7 @@ func (s *Sink) variables(ctx context.Context, names ...string) (out map[string]s
 	return out, rows.Err()
 }
 
-// probe prepares a transaction that changes nothing, closes its session and rolls it back from another. A probe that was lost
+// probe prepares a transaction that changes nothing and rolls it back, where it can be from another session. A probe that was lost
 // half way leaves it behind: the next one removes it.
 func (s *Sink) probe(ctx context.Context) error {
 	prefix := s.database + hash(s.config.Pipeline) + ":"
@@ -130,10 +130,13 @@ func (s *Sink) probe(ctx context.Context) error {
 		return err
 	}
 	x, err := prepareProbe(ctx, conn, prefix)
+	if err == nil && !s.facts.detaches { // see decide.go: another session had better not decide it at once
+		_, err = conn.ExecContext(ctx, "XA ROLLBACK "+x.String())
+	}
 	if closeErr := conn.Close(); err == nil {
 		err = closeErr
 	}
-	if err == nil {
+	if err == nil && s.facts.detaches {
 		err = s.removeProbe(ctx, x)
 	}
 	if err != nil && !lost(err) {

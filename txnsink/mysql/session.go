@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 
 	"replicator/txnsink"
 )
@@ -14,7 +15,11 @@ import (
 const sessionLockSeconds = 5
 
 // session is a worker's connection.
-type session struct{ conn *sql.Conn }
+type session struct {
+	sink *Sink
+	conn *sql.Conn
+	id   int64 // the server's
+}
 
 // openSession opens the session of the ID's worker in its epoch. A process that was fenced meanwhile gets none: the lock is
 // taken before the epoch is read, so that either it is found to be too old, or the fence finds the lock.
@@ -23,7 +28,7 @@ func (s *Sink) openSession(ctx context.Context, id txnsink.ID) (*session, error)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the target: %w", plain(err))
 	}
-	c := &session{conn}
+	c := &session{sink: s, conn: conn}
 	if err := s.enter(ctx, c, id); err != nil {
 		c.close()
 		return nil, err
@@ -32,9 +37,8 @@ func (s *Sink) openSession(ctx context.Context, id txnsink.ID) (*session, error)
 }
 
 func (s *Sink) enter(ctx context.Context, c *session, id txnsink.ID) error {
-	var got sql.NullInt64
-	name := lockName(s.database, id.Pipeline, id.Worker)
-	if err := c.conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?)", name, sessionLockSeconds).Scan(&got); err != nil {
+	got, err := s.lock(ctx, c, id)
+	if err != nil {
 		return plain(err)
 	}
 	epoch, err := witnessEpoch(ctx, c.conn, id)
@@ -45,10 +49,32 @@ func (s *Sink) enter(ctx context.Context, c *session, id txnsink.ID) error {
 		return fmt.Errorf("the witness of worker %d is not at epoch %d: somebody has changed replicator_witness", id.Worker, id.Epoch)
 	case epoch > id.Epoch:
 		return fmt.Errorf("%w: epoch %d is at work", txnsink.ErrFenced, epoch)
-	case got.Int64 != 1:
-		return fmt.Errorf("another session is at work for worker %d (it holds the lock %s): %w", id.Worker, name, txnsink.ErrBusy)
+	case !got:
+		return fmt.Errorf("other sessions are at work for worker %d (they hold the locks %s and the next): %w", id.Worker,
+			lockName(s.database, id.Pipeline, id.Worker, 0), txnsink.ErrBusy)
 	}
 	return nil
+}
+
+// lock takes one of the locks of the worker's sessions.
+func (s *Sink) lock(ctx context.Context, c *session, id txnsink.ID) (bool, error) {
+	for wait := 0; wait <= sessionLockSeconds; wait++ {
+		for n := range sessionsOfAWorker {
+			var got sql.NullInt64
+			const query = "SELECT GET_LOCK(?, ?), CONNECTION_ID()"
+			err := c.conn.QueryRowContext(ctx, query, lockName(s.database, id.Pipeline, id.Worker, n), min(wait, 1)).Scan(&got, &c.id)
+			if err != nil {
+				return false, err
+			}
+			if got.Int64 == 1 {
+				s.mu.Lock()
+				s.live[c.id] = true
+				s.mu.Unlock()
+				return true, nil
+			}
+		}
+	}
+	return false, nil
 }
 
 // queryer is a pool or a session.
@@ -65,9 +91,19 @@ func witnessEpoch(ctx context.Context, q queryer, id txnsink.ID) (epoch int64, e
 // close closes the connection. Whether the server hears of it does not matter: it ends a session whose connection is
 // gone, and rolls back what is open and not prepared.
 func (c *session) close() {
+	c.sink.mu.Lock()
+	delete(c.sink.live, c.id)
+	c.sink.mu.Unlock()
 	if err := c.conn.Close(); err != nil {
 		return
 	}
+}
+
+// foreign returns those of the sessions that are not this sink's.
+func (s *Sink) foreign(sessions []int64) []int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(sessions), func(id int64) bool { return s.live[id] })
 }
 
 func (c *session) exec(ctx context.Context, sql string) error {

@@ -43,6 +43,8 @@ type Sink struct {
 	mu      sync.Mutex
 	epoch   int64 // that Fence was given; 0: none
 	workers map[int]*worker
+	held    map[txnsink.ID]*session // that have prepared and cannot let go of it; see decide.go
+	live    map[int64]bool          // the server's numbers of the workers' sessions that are open
 	closed  bool
 }
 
@@ -85,7 +87,7 @@ func connect(ctx context.Context, c Config, driver *mysql.Config) (*Sink, error)
 	}
 	control.SetMaxIdleConns(maxControls)
 	sessions.SetMaxIdleConns(-1)
-	s := &Sink{config: c, control: control, sessions: sessions, workers: make(map[int]*worker)}
+	s := &Sink{config: c, control: control, sessions: sessions, workers: make(map[int]*worker), held: make(map[txnsink.ID]*session), live: make(map[int64]bool)}
 	if s.facts, err = look(ctx, control); err != nil {
 		return nil, errors.Join(fmt.Errorf("connect to the target: %w", err), s.Close())
 	}
@@ -139,18 +141,51 @@ func (s *Sink) reserve(t *txn) (*session, error) {
 	return session, nil
 }
 
-// release ends t. session goes back to the worker, if the worker is still of the sink's epoch; nil: it was closed.
+// release ends t. session goes back to the worker; nil: it was closed.
 func (s *Sink) release(t *txn, session *session) {
 	s.mu.Lock()
 	t.worker.open = nil
-	keep := session != nil && !s.closed && s.workers[t.id.Worker] == t.worker
+	s.mu.Unlock()
+	s.park(t.id, session)
+}
+
+// park makes a session its worker's idle one, if the worker is still of the ID's epoch and has none, and else closes it.
+func (s *Sink) park(id txnsink.ID, session *session) {
+	if session == nil {
+		return
+	}
+	s.mu.Lock()
+	w := s.workers[id.Worker]
+	keep := !s.closed && w != nil && s.epoch == id.Epoch && w.idle == nil
 	if keep {
-		t.worker.idle = session
+		w.idle = session
 	}
 	s.mu.Unlock()
-	if session != nil && !keep {
+	if !keep {
 		session.close()
 	}
+}
+
+// hold keeps the session that has prepared a transaction, for its decision.
+func (s *Sink) hold(id txnsink.ID, session *session) {
+	s.mu.Lock()
+	keep := !s.closed
+	if keep {
+		s.held[id] = session
+	}
+	s.mu.Unlock()
+	if !keep {
+		session.close()
+	}
+}
+
+// takeHeld takes away the session that has prepared a transaction; nil: it is not one of this sink's.
+func (s *Sink) takeHeld(id txnsink.ID) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	session := s.held[id]
+	delete(s.held, id)
+	return session
 }
 
 // advance notes that a transaction is committed.
@@ -174,7 +209,7 @@ func (s *Sink) Close() error {
 	return errors.Join(s.control.Close(), s.sessions.Close())
 }
 
-// takeIdle takes the workers' idle sessions away. It is called with s.mu held.
+// takeIdle takes away the workers' sessions that no open transaction uses. It is called with s.mu held.
 func (s *Sink) takeIdle() []*session {
 	var out []*session
 	for _, w := range s.workers {
@@ -183,5 +218,9 @@ func (s *Sink) takeIdle() []*session {
 			w.idle = nil
 		}
 	}
+	for _, session := range s.held {
+		out = append(out, session)
+	}
+	clear(s.held)
 	return out
 }

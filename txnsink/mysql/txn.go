@@ -128,7 +128,7 @@ func (t *txn) PreCommit(ctx context.Context) error {
 		t.sink.release(t, t.session)
 		return nil
 	}
-	t.session.close()
+	t.sink.hold(t.id, t.session)
 	t.sink.release(t, nil)
 	return nil
 }

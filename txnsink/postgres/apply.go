@@ -86,12 +86,37 @@ func (t *txn) sendAll(ctx context.Context, batch []sqlgen.Statement) error {
 		if batch[0].Data != nil {
 			send = t.copy
 		}
-		if err := send(ctx, batch[:n]); err != nil {
+		err := send(ctx, batch[:n])
+		if stale(err) {
+			if err = t.forget(ctx); err == nil {
+				err = send(ctx, batch[:n])
+			}
+		}
+		if err != nil {
 			return err
 		}
 		batch = batch[n:]
 	}
 	return nil
+}
+
+// stale says whether a statement failed for how it was prepared: somebody has changed its table since, or has deallocated what
+// this session had prepared.
+func stale(err error) bool {
+	switch code(err) {
+	case codeNotSupported, codeUndefinedStatement:
+		return true
+	}
+	return false
+}
+
+// forget undoes the round trip that failed and everything that was prepared, so that it is prepared anew.
+func (t *txn) forget(ctx context.Context) error {
+	if err := t.session.simple(ctx, "ROLLBACK TO SAVEPOINT batch"); err != nil {
+		return err
+	}
+	clear(t.session.statements)
+	return t.session.conn.PgConn().Exec(ctx, "DEALLOCATE ALL").Close()
 }
 
 // plan lets the server's planner choose freely for statements that no index serves. For all others it is held to the index

@@ -89,7 +89,7 @@ func BenchmarkApply(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			if err := s.Define(b.Context(), ddl); err != nil {
+			if err := s.Define(b.Context(), txnsink.Definition{DDL: ddl}); err != nil {
 				b.Fatal(err)
 			}
 			if err := s.Fence(b.Context(), name, 1, 1); err != nil {

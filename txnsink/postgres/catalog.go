@@ -141,38 +141,3 @@ ORDER BY 1, 2`
 	})
 	return err
 }
-
-// defineTries bounds how often a statement is tried that another process's has got in the way of.
-const defineTries = 3
-
-// Define runs DDL. CREATE ... IF NOT EXISTS fails when another process creates the same at once, on whichever half-made
-// catalog entry it meets. It is tried again then, and finds what the other has created; a name that something else has
-// fails again.
-func (s *Sink) Define(ctx context.Context, ddl []string) error {
-	for _, sql := range ddl {
-		var err error
-		for range defineTries {
-			err = s.control(ctx, func(c *pgx.Conn) error { return c.PgConn().Exec(ctx, sql).Close() })
-			if !createdAtOnce(sql, err) {
-				break
-			}
-		}
-		if err != nil {
-			return fmt.Errorf("run %q on the target: %w", sql, plain(err))
-		}
-	}
-	return nil
-}
-
-// createdAtOnce says whether err may be that of two processes which create the same.
-func createdAtOnce(sql string, err error) bool {
-	words := strings.Fields(strings.ToUpper(sql))
-	if len(words) < 5 || words[0] != "CREATE" || words[2] != "IF" {
-		return false
-	}
-	switch code(err) {
-	case codeDuplicateTable, codeDuplicateObject, codeUniqueViolation:
-		return true
-	}
-	return false
-}

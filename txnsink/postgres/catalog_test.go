@@ -94,14 +94,14 @@ func TestTablesMayBeDefinedAtOnce(t *testing.T) {
 	for range 4 {
 		s := open(t, Config{URL: url, Pipeline: "p"})
 		wg.Go(func() {
-			if err := s.Define(t.Context(), []string{"CREATE TABLE IF NOT EXISTS t (id serial PRIMARY KEY)"}); err != nil {
+			if err := s.Define(t.Context(), txnsink.Definition{DDL: []string{"CREATE TABLE IF NOT EXISTS t (id serial PRIMARY KEY)"}}); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
 	s := open(t, Config{URL: url, Pipeline: "p"})
-	if err := s.Define(t.Context(), []string{"CREATE TABLE t (id int)"}); err == nil || !strings.Contains(err.Error(), "42P07") {
+	if err := s.Define(t.Context(), txnsink.Definition{DDL: []string{"CREATE TABLE t (id int)"}}); err == nil || !strings.Contains(err.Error(), "42P07") {
 		t.Errorf("a table that is there: %v", err)
 	}
 }

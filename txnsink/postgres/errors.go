@@ -14,27 +14,29 @@ import (
 
 // SQLSTATE codes that are branched on. See PostgreSQL's documentation, appendix A.
 const (
-	codeLockTimeout       = "55P03" // lock_not_available
-	codeNotInState        = "55000" // object_not_in_prerequisite_state: a prepared transaction that is busy, or prepared transactions are disabled
-	codeUndefinedObject   = "42704" // no such prepared transaction
-	codeDuplicateObject   = "42710" // the name of a prepared transaction, or of a type, is taken
-	codeOutOfMemory       = "53200" // no free slot for a prepared transaction
-	codePrivilege         = "42501" // insufficient_privilege
-	codeNotSupported      = "0A000" // feature_not_supported
-	codeDuplicateTable    = "42P07"
-	codeUndefinedTable    = "42P01"
-	codeUndefinedSchema   = "3F000"
-	codeUniqueViolation   = "23505"
-	codeDatatypeMismatch  = "42804"
-	codeCardinality       = "21000" // one statement would change a row twice
-	codeRaiseException    = "P0001" // a trigger's own error
-	codeReadOnly          = "25006" // read_only_sql_transaction
-	classData             = "22"
-	classConstraint       = "23"
-	adviceOnePhase        = "or set delivery to one-phase, which is exactly once without prepared transactions"
-	adviceTwoPhase        = "set max_prepared_transactions to at least twice the number of workers plus 2 in postgresql.conf and restart the server, "
-	disabledTwoPhase      = "prepared transactions are disabled on the target (max_prepared_transactions is 0): " + adviceTwoPhase + adviceOnePhase
-	exhaustedTwoPhaseText = "the target has no free slot for a prepared transaction: look into pg_prepared_xacts for forgotten ones, or " + adviceTwoPhase
+	codeLockTimeout        = "55P03" // lock_not_available
+	codeNotInState         = "55000" // object_not_in_prerequisite_state: a prepared transaction that is busy, or prepared transactions are disabled
+	codeUndefinedObject    = "42704" // no such prepared transaction
+	codeDuplicateObject    = "42710" // the name of a prepared transaction, or of a type, is taken
+	codeOutOfMemory        = "53200" // no free slot for a prepared transaction
+	codePrivilege          = "42501" // insufficient_privilege
+	codeNotSupported       = "0A000" // feature_not_supported
+	codeUndefinedStatement = "26000" // invalid_sql_statement_name: a prepared statement that is not there
+	codeDuplicateTable     = "42P07"
+	codeUndefinedTable     = "42P01"
+	codeUndefinedSchema    = "3F000"
+	codeUniqueViolation    = "23505"
+	codeDatatypeMismatch   = "42804"
+	codeCardinality        = "21000" // one statement would change a row twice
+	codeRaiseException     = "P0001" // a trigger's own error
+	codeReadOnly           = "25006" // read_only_sql_transaction
+	codeDependent          = "2BP01" // dependent_objects_still_exist: a view, say, uses the column
+	classData              = "22"
+	classConstraint        = "23"
+	adviceOnePhase         = "or set delivery to one-phase, which is exactly once without prepared transactions"
+	adviceTwoPhase         = "set max_prepared_transactions to at least twice the number of workers plus 2 in postgresql.conf and restart the server, "
+	disabledTwoPhase       = "prepared transactions are disabled on the target (max_prepared_transactions is 0): " + adviceTwoPhase + adviceOnePhase
+	exhaustedTwoPhaseText  = "the target has no free slot for a prepared transaction: look into pg_prepared_xacts for forgotten ones, or " + adviceTwoPhase
 )
 
 // permanentError is an error that trying again brings again.
@@ -135,6 +137,9 @@ func rowError(err error, table schema.Name, origin sqlgen.Origin) *sqlgen.RowErr
 		return out
 	}
 	out.Class, out.Column, out.Err = class(pg.Code), pg.ColumnName, errors.New(message(pg))
+	if out.Class == sqlgen.NotNullViolation {
+		out.Err = fmt.Errorf("%w; if the source has no such column, give it a default in the target or let it be NULL", out.Err)
+	}
 	return out
 }
 

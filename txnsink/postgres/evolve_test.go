@@ -15,6 +15,7 @@ import (
 
 	"replicator/schema"
 	"replicator/sqlgen"
+	"replicator/txnsink"
 )
 
 // evolving is a table of a source that changes at random, and the target's that follows.
@@ -326,7 +327,7 @@ func TestNarrowingNeverLosesAValue(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := s.Define(t.Context(), sqlgen.Postgres{}.CreateTable(shapes[0])); err != nil {
+		if err := s.Define(t.Context(), txnsink.Definition{DDL: sqlgen.Postgres{}.CreateTable(shapes[0])}); err != nil {
 			t.Fatal(err)
 		}
 		query(t, url, fmt.Sprintf("INSERT INTO %s VALUES ('%s')", name.Table, c.value))
@@ -343,7 +344,7 @@ func TestNarrowingNeverLosesAValue(t *testing.T) {
 			t.Errorf("%s to %s: %+v", shapes[0].Columns[0].Type.Native, shapes[1].Columns[0].Type.Native, plan)
 			continue
 		}
-		if err := s.Define(t.Context(), list); err == nil {
+		if err := s.Define(t.Context(), txnsink.Definition{DDL: list}); err == nil {
 			t.Errorf("%s to %s: a value was lost: %v", shapes[0].Columns[0].Type.Native, shapes[1].Columns[0].Type.Native, query(t, url, "SELECT * FROM "+name.Table))
 		}
 		if got := query(t, url, "SELECT c::text FROM "+name.Table); !slices.Equal(got, []string{c.value}) {

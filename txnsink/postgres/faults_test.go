@@ -99,7 +99,7 @@ func payments(t *testing.T, s *Sink, rows ...[2]int64) []sqlgen.Statement {
 func fenced(t *testing.T, url, ddl string) *Sink {
 	t.Helper()
 	s := open(t, Config{URL: url, Pipeline: pipelineOf(url)})
-	if err := s.Define(t.Context(), []string{ddl}); err != nil {
+	if err := s.Define(t.Context(), txnsink.Definition{DDL: []string{ddl}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Fence(t.Context(), pipelineOf(url), 1, 1); err != nil {

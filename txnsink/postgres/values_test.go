@@ -79,7 +79,7 @@ func TestValuesOfEveryTypeArrive(t *testing.T) {
 		full, empty = append(full, c.value), append(empty, debezium.Value{Kind: debezium.Null})
 		want[0], want[1] = want[0]+"|"+c.want, want[1]+"|NULL"
 	}
-	if err := s.Define(t.Context(), []string{ddl + ")"}); err != nil {
+	if err := s.Define(t.Context(), txnsink.Definition{DDL: []string{ddl + ")"}}); err != nil {
 		t.Fatal(err)
 	}
 	found, err := s.Table(t.Context(), schema.Name{Table: "every"})

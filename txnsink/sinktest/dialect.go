@@ -35,18 +35,6 @@ func (Dialect) TargetTable(source schema.Table, as schema.Name, _ sqlgen.Options
 	return t, nil
 }
 
-// definePrefix begins the one statement that a Memory database defines tables with; the table's JSON follows.
-const definePrefix = "CREATE TABLE "
-
-// CreateTable returns the table as JSON.
-func (Dialect) CreateTable(t schema.Table) []string {
-	b, err := json.Marshal(t)
-	if err != nil {
-		panic(fmt.Sprintf("a schema.Table is always JSON: %v", err))
-	}
-	return []string{definePrefix + string(b)}
-}
-
 // Encoder returns how values become text. It holds integers to integer columns and texts to a Varchar's length, so
 // that there are values which a Memory database cannot store.
 func (Dialect) Encoder(_ debezium.Field, _ schema.Type, _ schema.Name, c schema.Column, _ sqlgen.Options) (sqlgen.Encoder, error) {
@@ -136,7 +124,7 @@ func (d Dialect) Statements(t *sqlgen.Target, c sqlgen.Changes) []sqlgen.Stateme
 	var out []sqlgen.Statement
 	if c.Truncate {
 		base.part = sqlgen.Changes{Truncate: true}
-		out = append(out, sqlgen.Statement{Table: base.table, Kind: sqlgen.TruncateTable, SQL: "TRUNCATE " + base.table.String(), Args: []any{base.encode()}, Want: -1})
+		out = append(out, sqlgen.Statement{Table: base.table, Kind: sqlgen.TruncateTable, SQL: truncatePrefix + base.table.String(), Args: []any{base.encode()}, Want: -1})
 	}
 	keyless := len(t.Key) == 0
 	out = appendRows(out, base, sqlgen.DeleteRows, c.Deletes, keyless)
@@ -290,4 +278,51 @@ func decodeRow(b []byte) ([]cell, error) {
 		out = append(out, c)
 	}
 	return out, nil
+}
+
+var _ sqlgen.Evolver = Dialect{}
+
+// Evolve plans one statement, or none where the table is as it is to be.
+func (Dialect) Evolve(e sqlgen.Evolution) sqlgen.Plan {
+	plan := func(kind sqlgen.DDLKind, d definition) sqlgen.Plan {
+		return sqlgen.Plan{Statements: []sqlgen.DDL{{Kind: kind, SQL: d.sql()}}}
+	}
+	switch {
+	case e.Policy == schema.Ignore:
+		return sqlgen.Plan{}
+	case e.Policy == schema.Stop:
+		return sqlgen.Plan{Refused: []*sqlgen.Refusal{{Kind: sqlgen.AddColumn, Table: tableName(e), Err: errors.New("schema.evolve is stop")}}}
+	case e.To == nil && e.Current == nil:
+		return sqlgen.Plan{}
+	case e.To == nil:
+		return plan(sqlgen.DropTable, definition{Drop: e.Current.Name})
+	case e.Current == nil:
+		return plan(sqlgen.CreateTable, definition{Make: *e.To})
+	case equalShapes(e.Current, e.To):
+		return sqlgen.Plan{}
+	}
+	d := definition{Drop: e.Current.Name, Make: *e.To}
+	for _, c := range e.To.Columns {
+		from := c.Name
+		for _, r := range e.Renames {
+			if r.To == c.Name {
+				from = r.From
+			}
+		}
+		d.From = append(d.From, from)
+	}
+	return plan(sqlgen.ChangeType, d)
+}
+
+func tableName(e sqlgen.Evolution) schema.Name {
+	if e.Current != nil {
+		return e.Current.Name
+	}
+	return e.To.Name
+}
+
+func equalShapes(a, b *schema.Table) bool {
+	return a.Name == b.Name && slices.Equal(a.PrimaryKey, b.PrimaryKey) && slices.EqualFunc(a.Columns, b.Columns, func(x, y schema.Column) bool {
+		return x.Name == y.Name && x.Type.Kind == y.Type.Kind && x.Type.Length == y.Type.Length && x.NotNull == y.NotNull
+	})
 }

@@ -2,7 +2,6 @@ package sinktest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,6 +19,7 @@ type Memory struct {
 	mu       sync.Mutex
 	tables   map[schema.Name]*table
 	witness  map[worker]witness
+	defined  map[string]map[string]txnsink.Defined // by pipeline and source
 	prepared map[txnsink.ID]*memoryTxn
 	open     map[*memoryTxn]bool
 	locks    map[lock]*memoryTxn
@@ -50,6 +50,7 @@ func NewMemory() *Memory {
 	return &Memory{
 		tables:   make(map[schema.Name]*table),
 		witness:  make(map[worker]witness),
+		defined:  make(map[string]map[string]txnsink.Defined),
 		prepared: make(map[txnsink.ID]*memoryTxn),
 		open:     make(map[*memoryTxn]bool),
 		locks:    make(map[lock]*memoryTxn),
@@ -319,31 +320,6 @@ func (s *MemorySink) Table(ctx context.Context, name schema.Name) (*schema.Table
 	shape := t.shape
 	shape.Columns = slices.Clone(shape.Columns)
 	return &shape, nil
-}
-
-// Define runs what Dialect.CreateTable wrote. A table that exists is left alone.
-func (s *MemorySink) Define(ctx context.Context, ddl []string) error {
-	m := s.m
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := s.usable(ctx); err != nil {
-		return err
-	}
-	for _, d := range ddl {
-		text, ok := strings.CutPrefix(d, definePrefix)
-		if !ok {
-			return fmt.Errorf("not a statement of this dialect: %q", d)
-		}
-		var t schema.Table
-		if err := json.Unmarshal([]byte(text), &t); err != nil {
-			return fmt.Errorf("not a table: %w", err)
-		}
-		if m.tables[t.Name] == nil {
-			m.tables[t.Name] = &table{shape: t, rows: make(map[string]stored)}
-			m.version++
-		}
-	}
-	return nil
 }
 
 // Close ends the sink's sessions.

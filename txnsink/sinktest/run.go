@@ -57,6 +57,8 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 		{"OtherPipelinesAreLeftAlone", otherPipelines},
 		{"ChangesOfEveryKindAreApplied", everyKind},
 		{"TablesAreDefinedOnceAndRead", tables},
+		{"DefinitionIsRemembered", remembered},
+		{"FencedRunDefinesNothing", fencedDefinition},
 		{"CancelledCallFails", cancelledCall},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -140,7 +142,7 @@ func (p *process) define(source schema.Table) *sqlgen.Target {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	if err := p.sink.Define(p.t.Context(), d.CreateTable(shape)); err != nil {
+	if err := p.sink.Define(p.t.Context(), txnsink.Definition{DDL: d.CreateTable(shape)}); err != nil {
 		p.t.Fatal(err)
 	}
 	found, err := p.sink.Table(p.t.Context(), source.Name)

@@ -84,13 +84,13 @@ func (t *table) keyOf(c change, cells []cell) string {
 }
 
 // merge lays next over old, which may be nil. Unsent and unavailable values keep what was stored; a new row has
-// NULL for the unsent.
-func merge(old, next []cell) ([]cell, error) {
+// its default for the unsent.
+func (t *table) merge(old, next []cell) ([]cell, error) {
 	out := slices.Clone(next)
 	for i := range out {
 		switch out[i].length {
 		case sqlgen.UnsentLength:
-			out[i] = cell{length: sqlgen.NullLength}
+			out[i] = defaultOf(t.shape.Columns[i])
 			if old != nil {
 				out[i] = old[i]
 			}
@@ -188,7 +188,7 @@ func (t *table) remove(c change, row sqlgen.Row) error {
 		if err != nil {
 			return err
 		}
-		if cells, err = merge(nil, cells); err != nil {
+		if cells, err = t.merge(nil, cells); err != nil {
 			return err
 		}
 		return t.add(cells, -1)
@@ -211,7 +211,7 @@ func (t *table) upsert(c change, row sqlgen.Row, mustExist bool) error {
 	if mustExist && !found {
 		return &sqlgen.ValueError{Class: sqlgen.UnavailableValue, Err: errors.New("the source did not send every value, and there is no such row")}
 	}
-	if cells, err = merge(old.cells, cells); err != nil {
+	if cells, err = t.merge(old.cells, cells); err != nil {
 		return err
 	}
 	return t.put(key, cells)
@@ -234,7 +234,7 @@ func (t *table) insert(c change, row sqlgen.Row) error {
 	if err != nil {
 		return err
 	}
-	if cells, err = merge(nil, cells); err != nil {
+	if cells, err = t.merge(nil, cells); err != nil {
 		return err
 	}
 	return t.add(cells, 1)
@@ -245,14 +245,14 @@ func (t *table) replace(c change, r sqlgen.Replacement) error {
 	if err != nil {
 		return err
 	}
-	if before, err = merge(nil, before); err != nil {
+	if before, err = t.merge(nil, before); err != nil {
 		return err
 	}
 	after, err := t.place(c, r.After)
 	if err != nil {
 		return err
 	}
-	if after, err = merge(before, after); err != nil {
+	if after, err = t.merge(before, after); err != nil {
 		return err
 	}
 	if err := t.add(before, -1); err != nil {
@@ -277,7 +277,7 @@ func (t *table) move(s *sqlgen.Statement, c change) error {
 		if err != nil {
 			return rowError(s, i, err)
 		}
-		if cells, err = merge(gone[i], cells); err != nil {
+		if cells, err = t.merge(gone[i], cells); err != nil {
 			return rowError(s, i, err)
 		}
 		if err := t.put(t.keyOf(c, cells), cells); err != nil {

@@ -1,0 +1,165 @@
+package checkpoint
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"replicator/debezium"
+	"replicator/schema"
+)
+
+// reading takes one record of the schema-change topic in. Its statement's text and its structured part say of some tables
+// both; the text comes first, and the shapes are those of the structured part.
+type reading struct {
+	*history
+	event  *debezium.Event
+	at     debezium.LogPosition
+	shapes map[sourceTable]*schema.Table
+	done   map[sourceTable]bool // tables of which the text spoke
+}
+
+// append adds a version of the table called name. was is what it continues, nil if it begins.
+func (r *reading) append(name sourceTable, table *schema.Table, was *version) *version {
+	v := &version{name: name, at: r.at, offset: r.event.Offset, ddl: r.event.Change.DDL, table: table, was: was}
+	if was != nil && table != nil {
+		was.next = v
+	}
+	r.versions[name] = append(r.versions[name], v)
+	return v
+}
+
+// live returns the last version of a table that there is; nil: there is no such table.
+func (r *reading) live(name sourceTable) *version {
+	list := r.versions[name]
+	if len(list) == 0 || list[len(list)-1].table == nil {
+		return nil
+	}
+	return list[len(list)-1]
+}
+
+// drop notes that there is no table of this name any more.
+func (r *reading) drop(name sourceTable) *version {
+	was := r.live(name)
+	if was == nil {
+		return nil
+	}
+	return r.append(name, nil, was)
+}
+
+// structured takes in what only the structured part says of a table. What a snapshot drops it makes again at once: it
+// describes what there is.
+func (r *reading) structured(name sourceTable, shape *schema.Table) {
+	switch {
+	case shape != nil:
+		was := r.live(name)
+		t := *shape
+		if was != nil {
+			t.Indexes = was.table.Indexes
+		}
+		r.append(name, &t, was)
+	case !r.event.Source.Snapshot:
+		r.drop(name)
+	}
+}
+
+func sourceTableOf(n schema.Name) sourceTable { return sourceTable{database: n.Schema, table: n.Table} }
+
+// change takes in one statement on one table.
+func (r *reading) change(c *schema.Change) {
+	if c.Kind == schema.Ignored {
+		return
+	}
+	name := sourceTableOf(c.Table)
+	if c.Kind == schema.DropTable {
+		if !r.event.Source.Snapshot {
+			r.drop(name)
+			r.done[name] = true
+		}
+		return
+	}
+	was := r.live(name)
+	if c.Kind == schema.TruncateTable {
+		if was != nil {
+			r.append(name, was.table, was).emptied = true
+		}
+		return
+	}
+	to := name
+	if c.NewName.Table != "" {
+		to = sourceTableOf(c.NewName)
+	}
+	table := r.shaped(c, to, was)
+	if table == nil {
+		return // a table that the connector does not capture
+	}
+	v := r.append(to, table, was)
+	r.done[name], r.done[to] = true, true
+	if to != name && was != nil {
+		gone := r.append(name, nil, nil)
+		gone.moved = v
+	}
+	v.renames, v.dropped = renamesOf(c, was), map[string]bool{}
+	for _, col := range c.Dropped {
+		v.dropped[exact(was, col)] = true
+	}
+}
+
+// shaped is the table after c. Only at the end of a record is a shape known that several changes make.
+func (r *reading) shaped(c *schema.Change, to sourceTable, was *version) *schema.Table {
+	var t schema.Table
+	switch shape := r.shapes[to]; {
+	case shape != nil:
+		t = *shape
+	case was != nil:
+		t = *was.table
+		t.Name.Table = to.table
+	default:
+		return nil
+	}
+	var indexes []schema.Index
+	if was != nil && c.Kind != schema.CreateTable {
+		indexes = was.table.Indexes
+	} else if like := r.live(sourceTableOf(c.Like)); like != nil {
+		indexes = like.table.Indexes
+	}
+	t.Indexes = c.IndexesAfter(indexes)
+	return &t
+}
+
+// renamesOf are the columns that c renames, of those that there are.
+func renamesOf(c *schema.Change, was *version) []schema.Rename {
+	var out []schema.Rename
+	for _, r := range c.Renamed {
+		if from := exact(was, r.From); from != "" && from != r.To {
+			out = append(out, schema.Rename{From: from, To: r.To})
+		}
+	}
+	return out
+}
+
+// exact is the name of the column that a statement calls name, for which case does not matter; empty: there is none.
+func exact(v *version, name string) string {
+	if v == nil {
+		return ""
+	}
+	for i := range v.table.Columns {
+		if c := v.table.Columns[i].Name; strings.EqualFold(c, name) {
+			return c
+		}
+	}
+	return ""
+}
+
+// follow returns what the columns in names, by their names long ago, are called from v on.
+func (v *version) follow(names map[string]string) map[string]string {
+	names = maps.Clone(names)
+	for old, name := range names {
+		if i := slices.IndexFunc(v.renames, func(r schema.Rename) bool { return r.From == name }); i >= 0 {
+			names[old] = v.renames[i].To
+		} else if _, ok := v.table.Column(name); !ok || v.dropped[name] {
+			delete(names, old)
+		}
+	}
+	return names
+}

@@ -1,0 +1,1 @@
+DROP TABLE replicator.schema_version;

@@ -1,0 +1,128 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"replicator/txnsink"
+)
+
+// defineTries bounds how often a definition is tried that another process's has got in the way of.
+const defineTries = 3
+
+// Define runs DDL in one transaction, with the note of it and the fence. CREATE ... IF NOT EXISTS fails when another
+// process creates the same at once, on whichever half-made catalog entry it meets. It is tried again then, and finds what
+// the other has created; a name that something else has fails again.
+func (s *Sink) Define(ctx context.Context, d txnsink.Definition) error {
+	var err error
+	for range defineTries {
+		var at string // the statement that failed
+		err = s.control(ctx, func(c *pgx.Conn) error {
+			return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) (err error) {
+				at, err = define(ctx, tx, d)
+				return err
+			})
+		})
+		if errors.Is(err, txnsink.ErrFenced) {
+			return err
+		}
+		if !createdAtOnce(at, err) {
+			if err != nil {
+				return defineError(at, err)
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("change the schema of the target: %w", plain(err))
+}
+
+// define does all of d. It returns the statement of it that failed; empty: none did.
+func define(ctx context.Context, tx pgx.Tx, d txnsink.Definition) (string, error) {
+	if d.Epoch != 0 {
+		if err := keepOut(ctx, tx, d); err != nil {
+			return "", err
+		}
+	}
+	for _, sql := range d.DDL {
+		if err := tx.Conn().PgConn().Exec(ctx, sql).Close(); err != nil {
+			return sql, err
+		}
+	}
+	const note = `INSERT INTO replicator.schema_version (pipeline, source, target_schema, target_table, state)
+VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (pipeline, source) DO UPDATE
+SET target_schema = excluded.target_schema, target_table = excluded.target_table, state = excluded.state, updated = now()`
+	for _, v := range d.Defined {
+		if _, err := tx.Exec(ctx, note, d.Pipeline, v.Source, v.Target.Schema, v.Target.Table, v.State); err != nil {
+			return "", err
+		}
+	}
+	return "", nil
+}
+
+// keepOut returns ErrFenced if a later epoch is at work, and otherwise keeps it out until the transaction ends.
+func keepOut(ctx context.Context, tx pgx.Tx, d txnsink.Definition) error {
+	const query = `SELECT epoch FROM replicator.witness WHERE pipeline = $1 AND worker = 0 FOR SHARE`
+	var epoch int64
+	err := tx.QueryRow(ctx, query, d.Pipeline).Scan(&epoch)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows) || err == nil && epoch < d.Epoch:
+		return fmt.Errorf("the witness of worker 0 is not at epoch %d: somebody has changed replicator.witness", d.Epoch)
+	case err != nil:
+		return err
+	case epoch > d.Epoch:
+		return fmt.Errorf("%w: epoch %d is at work", txnsink.ErrFenced, epoch)
+	}
+	return nil
+}
+
+// defineError says which statement failed. What is wrong with a statement, or with the rows that it would convert, is wrong
+// the next time too.
+func defineError(sql string, err error) error {
+	c := code(err)
+	switch {
+	case sql == "":
+		return fmt.Errorf("change the schema of the target: %w", plain(err))
+	case dataError(err) || strings.HasPrefix(c, "42") && c != codePrivilege || c == codeNotSupported || c == codeDependent:
+		return permanent("change the schema of the target by %q: %v; change the target by hand, or set schema.evolve for this table", sql, plain(err))
+	}
+	return fmt.Errorf("change the schema of the target by %q: %w", sql, plain(err))
+}
+
+// createdAtOnce says whether err may be that of two processes which create the same.
+func createdAtOnce(sql string, err error) bool {
+	words := strings.Fields(strings.ToUpper(sql))
+	if len(words) < 5 || words[0] != "CREATE" || words[2] != "IF" {
+		return false
+	}
+	switch code(err) {
+	case codeDuplicateTable, codeDuplicateObject, codeUniqueViolation:
+		return true
+	}
+	return false
+}
+
+// Defined reads what Define had noted.
+func (s *Sink) Defined(ctx context.Context, pipeline string) ([]txnsink.Defined, error) {
+	const query = `SELECT source, target_schema, target_table, state::text FROM replicator.schema_version WHERE pipeline = $1 ORDER BY source`
+	var out []txnsink.Defined
+	err := s.control(ctx, func(c *pgx.Conn) error {
+		rows, err := c.Query(ctx, query, pipeline)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (v txnsink.Defined, err error) {
+			err = row.Scan(&v.Source, &v.Target.Schema, &v.Target.Table, &v.State)
+			return v, err
+		})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the schema versions of pipeline %s: %w", pipeline, plain(err))
+	}
+	return out, nil
+}

@@ -77,6 +77,7 @@ type Progress struct {
 	Events     int64                    // events routed since the start of the run
 	Rows       int64                    // events of committed checkpoints since the start of the run
 	Repeated   int64                    // events dropped since the start of the run, because they were sent again
+	Skipped    int64                    // records that change no row since the start of the run: logical messages, tombstones, heartbeats and the like
 	DDL        map[sqlgen.DDLKind]int64 // statements since the start of the run that changed the target's schema; not to be changed
 	Checkpoint int64                    // the last one saved
 	Lag        int64                    // offsets between the positions and the last stable offsets that were seen

@@ -1,11 +1,13 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
 
 	"replicator/debezium"
+	"replicator/schema"
 	"replicator/sqlgen"
 	"replicator/txnsink"
 )
@@ -30,15 +32,16 @@ const idleWait = time.Hour
 // router is the one goroutine that owns the positions, the tables and the checkpoint number (invariant 1).
 type router struct {
 	*run
-	tables *tables
-	lanes  []*lane
-	ends   map[debezium.Partition]int64 // where the partitions ended at start, or the run ends
-	limits map[debezium.Partition]int64 // where partitions are not read any further
-	reader Reader
-	cuts   chan<- *barrier
-	saved  <-chan Checkpoint
-	held   map[debezium.Partition]*held
-	ddl    following
+	tables  *tables
+	lanes   []*lane
+	ends    map[debezium.Partition]int64 // where the partitions ended at start, or the run ends
+	limits  map[debezium.Partition]int64 // where partitions are not read any further
+	reader  Reader
+	cuts    chan<- *barrier
+	saved   <-chan Checkpoint
+	barrier *barrier // the last one that was cut
+	held    map[debezium.Partition]*held
+	ddl     following
 
 	positions debezium.Positions
 	ahead     []Ahead                      // what lanes had applied before the run began
@@ -60,6 +63,7 @@ type router struct {
 	promised      []chan<- Checkpoint              // the outstanding checkpoint, which is a savepoint
 
 	progress Progress
+	told     int64 // of progress.Repeated: how many were logged
 }
 
 func newRouter(r *run, t *tables, lanes []*lane, reader Reader, ends map[debezium.Partition]int64, cuts chan<- *barrier, saved <-chan Checkpoint) *router {
@@ -137,6 +141,7 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job) error {
 func (r *router) completed(cp Checkpoint) {
 	r.outstanding = false
 	r.answer(cp)
+	r.tellRepeated()
 	r.progress.Checkpoint, r.progress.Rows = cp.ID, r.progress.Rows+cp.Rows
 	r.report()
 }
@@ -238,7 +243,12 @@ func badRecord(err error) error {
 	if !errors.As(err, &re) {
 		return err
 	}
-	return &sqlgen.RowError{Class: sqlgen.BadRecord, Origin: sqlgen.Origin{Partition: re.Partition, Offset: re.Offset}, Err: re.Err}
+	return &sqlgen.RowError{
+		Class: sqlgen.BadRecord, Err: re.Err,
+		Table:  schema.Name{Schema: cmp.Or(re.Source.Schema, re.Source.Database), Table: re.Source.Table}, // the target's is not known
+		Column: re.Column,
+		Origin: sqlgen.Origin{Partition: re.Partition, Offset: re.Offset},
+	}
 }
 
 // route hands a batch's row events to their lanes. It reports false if the partition is held from one of them on.
@@ -247,6 +257,7 @@ func (r *router) route(ctx context.Context, j *job) (whole bool, _ error) {
 	for i := j.from; i < len(j.events); i++ {
 		e := &j.events[i]
 		if !e.Op.Row() {
+			r.progress.Skipped++
 			continue
 		}
 		if r.tables.skips(e) {
@@ -254,13 +265,19 @@ func (r *router) route(ctx context.Context, j *job) (whole bool, _ error) {
 			continue
 		}
 		if !r.tables.ready(e) {
-			// The table's rows so far are of another shape: they are applied first.
-			if err := r.sendItems(ctx, items, r.tables.entry(tableOf(e)).target != nil); err != nil {
+			if err := r.sendItems(ctx, items, false); err != nil {
 				return false, err
 			}
 			items = make([][]item, len(r.lanes))
+			before := r.tables.entry(tableOf(e)).target
 			if hold, err := r.prepare(ctx, j, i); err != nil || hold {
 				return false, locate(err, e)
+			}
+			if before != nil && r.tables.entry(tableOf(e)).target != before {
+				// The table's rows so far were folded for its former shape: they are applied first.
+				if err := r.sendItems(ctx, items, true); err != nil {
+					return false, err
+				}
 			}
 		}
 		if r.repeats != nil && r.repeats.of(e) {
@@ -331,6 +348,7 @@ func (r *router) cut(ctx context.Context) error {
 		id: r.next, positions: r.positions.Clone(), ahead: r.ahead, rows: r.rows, savepoint: len(r.asked) > 0,
 		lanes: len(r.lanes), txns: make(chan txnsink.Txn, len(r.lanes)), ended: make(chan struct{}),
 	}
+	r.barrier = b
 	for _, l := range r.lanes {
 		if err := send(ctx, l.in, work{barrier: b}); err != nil {
 			return err
@@ -349,6 +367,24 @@ func (r *router) cut(ctx context.Context) error {
 	return nil
 }
 
+// abandon aborts the transactions that lanes had handed over when the run failed, and nobody has taken. It is called when all of
+// the run's goroutines have ended.
+func (r *router) abandon(ctx context.Context) {
+	for r.barrier != nil {
+		select {
+		case t := <-r.barrier.txns:
+			if t == nil {
+				continue
+			}
+			if err := abort(ctx, t); err != nil {
+				r.Log.Debug("abort after a failure", "error", err)
+			}
+		default:
+			return
+		}
+	}
+}
+
 // seen notes a partition's last stable offset, and keeps the sums of what is left to read.
 func (r *router) seen(p debezium.Partition, end int64) {
 	at := r.positions[p].Offset
@@ -358,6 +394,14 @@ func (r *router) seen(p debezium.Partition, end int64) {
 	togo := max(0, r.ends[p]-at)
 	r.toGo += togo - r.left[p]
 	r.left[p] = togo
+}
+
+// tellRepeated logs what was dropped since the last checkpoint: a connector that restarted has gone back so far.
+func (r *router) tellRepeated() {
+	if n := r.progress.Repeated - r.told; n > 0 {
+		r.told = r.progress.Repeated
+		r.Log.Info("dropped events that were sent again", "pipeline", r.Pipeline, "events", n, "since_start", r.told)
+	}
 }
 
 func (r *router) report() {

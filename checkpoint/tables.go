@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -31,10 +33,13 @@ type entry struct {
 	topic  string // of its rows, as last seen
 	target *sqlgen.Target
 	made   bool                     // target is what the rows below go to; nil: they go nowhere
-	shapes map[*debezium.Shape]bool // the event shapes that target was made for
+	shapes map[*debezium.Shape]bool // the event shapes that were seen since; at most maxShapes
 	at     *version                 // the schema version that target was made for; nil: the events' own schema
 	until  *version                 // the one after it; nil: none is known
 }
+
+// maxShapes bounds the shapes of one table that are remembered; when it is met, all are forgotten.
+const maxShapes = 256
 
 func newTables(ctx context.Context, c Config, epoch int64, widen widening) (*tables, error) {
 	t := &tables{Config: c, epoch: epoch, dialect: c.Sink.Dialect(), entries: map[sourceTable]*entry{}, widen: widen}
@@ -132,6 +137,7 @@ func (t *tables) make(ctx context.Context, e *debezium.Event) error {
 	name := tableOf(e)
 	en := t.entry(name)
 	v := t.version(e)
+	was := *en
 	*en = entry{rule: en.rule, topic: e.Partition.Topic, made: true, shapes: map[*debezium.Shape]bool{}, at: v}
 	if shape := rowShape(e); shape != nil {
 		en.shapes[shape] = true
@@ -155,6 +161,14 @@ func (t *tables) make(ctx context.Context, e *debezium.Event) error {
 	}
 	if table, err = t.widened(ctx, name, table, v, e); err != nil {
 		return err
+	}
+	if was.target != nil && was.at == en.at && reflect.DeepEqual(was.target.Table, *table) {
+		// An image of other columns, such as a delete's: the table is as it was.
+		en.target = was.target
+		if len(was.shapes) < maxShapes {
+			maps.Copy(en.shapes, was.shapes)
+		}
+		return nil
 	}
 	en.target, err = sqlgen.NewTarget(t.dialect, *table, config)
 	return err
@@ -345,7 +359,11 @@ func (t *tables) create(name sourceTable, as schema.Name, source schema.Table, r
 	if err != nil {
 		return nil, err
 	}
+	if source, err = rules.Arrange(source); err != nil {
+		return nil, err
+	}
 	t.logShortened(name, source, table)
+	t.logStandIns(name, source, table)
 	var out []sqlgen.DDL
 	for _, sql := range t.dialect.CreateTable(table) {
 		out = append(out, sqlgen.DDL{Kind: sqlgen.CreateTable, SQL: sql})
@@ -361,6 +379,24 @@ func (t *tables) logShortened(name sourceTable, source, target schema.Table) {
 		if short := t.dialect.ShortName(c.Name); short != c.Name {
 			t.Log.Warn("a column's name is too long for the target", "table", name.String(), "source", c.Name, "target", short)
 		}
+	}
+}
+
+// logStandIns says which columns have a type of less use than an extension's. The two tables have
+// the same columns in order: source is arranged.
+func (t *tables) logStandIns(name sourceTable, source, target schema.Table) {
+	for i, c := range source.Columns {
+		made, missing := target.Columns[i].Type, ""
+		switch {
+		case c.Type.Kind == schema.Geometry && made.Kind != schema.Geometry:
+			missing = "spatial type (PostGIS)"
+		case (c.Type.Kind == schema.Vector || c.Type.Native == "vector") && made.Kind != schema.Vector:
+			missing = "vector type (pgvector)"
+		default:
+			continue
+		}
+		t.Log.Info("the target has no "+missing+" for a column, which has another one that holds the values",
+			"pipeline", t.Pipeline, "table", name.String(), "column", c.Name, "type", made.Native)
 	}
 }
 

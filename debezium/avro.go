@@ -330,7 +330,7 @@ func (r *reading) avroRow(c *avroCursor, n *avroNode) (Row, error) {
 	row := Row{n.layout.Shape, r.row(len(n.fields))}
 	for i, f := range n.fields {
 		if err := r.avroValue(c, f, &row.Values[i]); err != nil {
-			return Row{}, fmt.Errorf("field %q: %w", n.names[i], err)
+			return Row{}, inField(n.names[i], err)
 		}
 	}
 	return row, nil

@@ -128,7 +128,7 @@ func (d *Decoder) avroSchema(ctx context.Context, id SchemaID, topic string) (*a
 		}
 		return nil, err
 	}
-	made, err := parseAvro(text)
+	made, err := parseAvro(text, d.fieldMetas)
 	if err != nil {
 		return nil, fmt.Errorf("its Avro schema %v: %w", id, err)
 	}
@@ -181,7 +181,7 @@ func (r *reading) avroMessage(s *avroSchema, data []byte, record *Record, e *Eve
 		}
 		return err
 	}
-	if s.flat != nil && flatKnown(s.flat, e.Key, record.Headers) {
+	if s.flat != nil && r.flatKnown(s.flat, e.Key, record.Headers) {
 		return r.avroFlatRow(&c, s, record, e)
 	}
 	var p payload

@@ -61,7 +61,7 @@ type avroSchema struct {
 }
 
 // parseAvro makes of an Avro schema's JSON what its records are read by.
-func parseAvro(text string) (*avroSchema, error) {
+func parseAvro(text string, p metaPrefix) (*avroSchema, error) {
 	if err := checkJSON(text); err != nil {
 		return nil, fmt.Errorf("the schema: %w", err)
 	}
@@ -71,8 +71,8 @@ func parseAvro(text string) (*avroSchema, error) {
 	if err := d.Decode(&raw); err != nil {
 		return nil, fmt.Errorf("the schema: %w", err)
 	}
-	p := avroParser{named: map[string]*avroNode{}}
-	node, err := p.parse(raw, "", 0)
+	parser := avroParser{named: map[string]*avroNode{}}
+	node, err := parser.parse(raw, "", 0)
 	if err != nil {
 		return nil, fmt.Errorf("the schema: %w", err)
 	}
@@ -83,7 +83,7 @@ func parseAvro(text string) (*avroSchema, error) {
 	s.root = node.layout
 	s.kind = kindOf(s.root.Shape)
 	if s.kind == unknownKind {
-		if s.flat, err = flatten(s.root.Shape); err != nil {
+		if s.flat, err = flatten(s.root.Shape, p); err != nil {
 			return nil, fmt.Errorf("the schema: %w", err)
 		}
 	}

@@ -106,8 +106,9 @@ var fieldTypes = map[string]FieldType{
 	"string": String, "bytes": Bytes, "array": Array, "map": Map, "struct": Struct,
 }
 
-// parseSchema parses a schema's JSON, whose syntax and depth have been checked.
-func parseSchema(raw []byte) (*message, error) {
+// parseSchema parses a schema's JSON, whose syntax and depth have been checked. p is what the names of
+// a flattened row's metadata begin with.
+func parseSchema(raw []byte, p metaPrefix) (*message, error) {
 	var s connectSchema
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return nil, fmt.Errorf("the schema: %w", err)
@@ -125,7 +126,7 @@ func parseSchema(raw []byte) (*message, error) {
 	}
 	m.kind = kindOf(m.root.Shape)
 	if m.kind == unknownKind {
-		if m.flat, err = flatten(m.root.Shape); err != nil {
+		if m.flat, err = flatten(m.root.Shape, p); err != nil {
 			return nil, fmt.Errorf("the schema: %w", err)
 		}
 	}

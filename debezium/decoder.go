@@ -1,6 +1,7 @@
 package debezium
 
 import (
+	"cmp"
 	"context"
 	"crypto/md5"
 	"encoding/base64"
@@ -21,6 +22,9 @@ type DecoderConfig struct {
 	// Unavailable is the connector's unavailable.value.placeholder, also in its form "hex:...".
 	// Empty means DefaultUnavailable.
 	Unavailable string
+	// FieldPrefix and HeaderPrefix are ExtractNewRecordState's add.fields.prefix and add.headers.prefix. Empty means
+	// DefaultMetaPrefix: without any prefix metadata cannot be told from columns.
+	FieldPrefix, HeaderPrefix string
 	// Format is what keys and values are; with Auto each says it for itself.
 	Format Format
 	// Schemas is where the schemas of Avro records are; nil: nowhere, and such a record is an error.
@@ -37,6 +41,8 @@ type DecoderConfig struct {
 // seen, by their names: rows of one layout have the same *[Shape].
 type Decoder struct {
 	unavailable placeholder
+	fieldMetas  metaPrefix
+	headerMetas metaPrefix
 	format      Format
 	schemas     Schemas
 	onChoice    func(topic string, f Format)
@@ -95,6 +101,8 @@ func NewDecoder(c DecoderConfig) *Decoder {
 	}
 	return &Decoder{
 		unavailable: newPlaceholder(c.Unavailable),
+		fieldMetas:  metaPrefix(cmp.Or(c.FieldPrefix, DefaultMetaPrefix)),
+		headerMetas: metaPrefix(cmp.Or(c.HeaderPrefix, DefaultMetaPrefix)),
 		format:      c.Format,
 		schemas:     c.Schemas,
 		onChoice:    c.Chose,
@@ -109,7 +117,36 @@ func NewDecoder(c DecoderConfig) *Decoder {
 type RecordError struct {
 	Partition Partition
 	Offset    int64
+	Source    Source // the source's table, as far as the record tells, or else its topic's name
+	Column    string // the field of a row or key that is wrong; empty: it is something else
 	Err       error
+}
+
+// fieldError is an error in one field of a row or key.
+type fieldError struct {
+	name string
+	err  error
+}
+
+func (e *fieldError) Error() string { return e.err.Error() }
+func (e *fieldError) Unwrap() error { return e.err }
+
+// inField says in which field err is.
+func inField(name string, err error) error {
+	return &fieldError{name, fmt.Errorf("field %q: %w", name, err)}
+}
+
+// recordError makes err one of the record, which was read into e so far.
+func (r *reading) recordError(record *Record, e *Event, err error) *RecordError {
+	out := &RecordError{Partition: record.Partition, Offset: record.Offset, Source: e.Source, Err: err}
+	if out.Source.Table == "" {
+		out.Source = r.topicSource(record)
+	}
+	var f *fieldError // the outermost: a row's, and not that of a struct in it
+	if errors.As(err, &f) {
+		out.Column = f.name
+	}
+	return out
 }
 
 func (e *RecordError) Error() string {
@@ -142,7 +179,7 @@ func (d *Decoder) DecodeBatchContext(ctx context.Context, b *Batch) ([]Event, er
 			if errors.As(err, &lookup) {
 				return events[:i], fmt.Errorf("record %v offset %d: %w", record.Partition, record.Offset, err)
 			}
-			return events[:i], &RecordError{record.Partition, record.Offset, err}
+			return events[:i], r.recordError(record, &events[i], err)
 		}
 	}
 	r.form.settle(events)
@@ -196,7 +233,7 @@ func (d *Decoder) message(raw []byte) (*message, error) {
 	if m != nil {
 		return m, nil
 	}
-	made, err := parseSchema(raw)
+	made, err := parseSchema(raw, d.fieldMetas)
 	if err != nil {
 		return nil, err
 	}

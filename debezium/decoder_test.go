@@ -2,9 +2,11 @@ package debezium_test
 
 import (
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -150,19 +152,38 @@ func TestValuesAreWhatWasSent(t *testing.T) {
 
 func TestPlaceholderCanBeConfigured(t *testing.T) {
 	t.Parallel()
-	for option, sent := range map[string]string{"(unchanged)": "(unchanged)", "hex:6162": "ab"} {
+	for option, sent := range map[string]string{"(unchanged)": "(unchanged)", "hex:c3bfc2be3f": "ÿ¾?", "hex:6162": "ab"} {
 		d := debezium.NewDecoder(debezium.DecoderConfig{Unavailable: option})
-		events, err := d.DecodeBatch(&debezium.Batch{Records: []debezium.Record{
-			{Value: []byte(bare(`{"v":"` + sent + `","w":"` + debezium.DefaultUnavailable + `"}`))},
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := []debezium.Value{{Kind: debezium.Unavailable}, {Kind: debezium.StringValue, Text: debezium.DefaultUnavailable}}
-		if got := events[0].After.Values; !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: got %+v, want %+v", option, got, want)
+		other := debezium.Value{Kind: debezium.StringValue, Text: debezium.DefaultUnavailable}
+		for _, form := range unavailableForms(sent) {
+			events, err := d.DecodeBatch(&debezium.Batch{Records: []debezium.Record{
+				{Value: []byte(bare(`{"v":` + form + `,"w":"` + debezium.DefaultUnavailable + `"}`))},
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := []debezium.Value{{Kind: debezium.Unavailable}, other}
+			if got := events[0].After.Values; !reflect.DeepEqual(got, want) {
+				t.Errorf("%s as %s: got %+v, want %+v", option, form, got, want)
+			}
 		}
 	}
+}
+
+// unavailableForms are the JSON values that stand for a value which the source did not send: text, bytes in each mode of
+// binary.handling.mode, arrays of these and of numbers, and a map.
+func unavailableForms(placeholder string) []string {
+	numbers := make([]string, len(placeholder))
+	for i, b := range []byte(placeholder) {
+		numbers[i] = strconv.Itoa(int(int8(b)))
+	}
+	forms := []string{`{"` + placeholder + `":"` + placeholder + `"}`, "[" + strings.Join(numbers, ",") + "]"}
+	for _, text := range []string{
+		placeholder, base64.StdEncoding.EncodeToString([]byte(placeholder)), base64.URLEncoding.EncodeToString([]byte(placeholder)), hex.EncodeToString([]byte(placeholder)),
+	} {
+		forms = append(forms, `"`+text+`"`, `["`+text+`"]`)
+	}
+	return forms
 }
 
 func TestBadRecordsAreErrorsThatSayWhy(t *testing.T) {

@@ -176,7 +176,7 @@ func (r *reading) messageValue(ctx context.Context, record *Record, id SchemaID,
 	if c.peek() != '{' {
 		return errNotStruct
 	}
-	if m != nil && m.flat != nil && flatKnown(m.flat, e.Key, record.Headers) {
+	if m != nil && m.flat != nil && r.flatKnown(m.flat, e.Key, record.Headers) {
 		return r.flatRow(&c, m.flat, record, e)
 	}
 	start := c

@@ -11,46 +11,78 @@ import (
 // A flattened row is what the transform ExtractNewRecordState leaves of an event: the row alone, with what its options
 // delete.tombstone.handling.mode, add.fields and add.headers put beside the columns (Debezium's documentation, "New
 // Record State Extraction"). A row is known by one of these fields or headers, by its schema's name, or by holding the
-// message key's fields. A prefix other than "__" (add.fields.prefix) is not known: such fields are columns.
+// message key's fields.
 
-// deletedField and opField are the metadata that say what happened. An event without either is an upsert.
+// DefaultMetaPrefix is what ExtractNewRecordState puts before the names of what add.fields and add.headers add, unless its
+// options add.fields.prefix and add.headers.prefix say otherwise.
+const DefaultMetaPrefix = "__"
+
+// deletedField is in a row that delete.tombstone.handling.mode rewrites, with this name whatever the prefixes are.
+const deletedField = "__deleted"
+
+// The metadata that say what happened. An event without either is an upsert.
 const (
-	deletedField = "__deleted"
-	opField      = "__op"
+	deletedMeta = "deleted"
+	opMeta      = "op"
 )
 
-// metaFields are the fields that add.fields takes by a short name, from an event or its source block. Those with a
-// dot in their name begin with "__source_" or "__transaction_".
-var metaFields = func() map[string]bool {
-	m := map[string]bool{deletedField: true, opField: true}
+// metaNames are the names, without their prefix, that add.fields takes by a short name, from an event or its source block.
+// Those with a dot in their name begin with "source_" or "transaction_".
+var metaNames = func() map[string]bool {
+	m := map[string]bool{opMeta: true}
 	for name := range strings.FieldsSeq("version connector name ts_ms ts_us ts_ns snapshot db sequence schema table transaction " +
 		"server_id gtid file pos row thread query txId lsn xmin origin origin_lsn scn commit_scn rs_id ssn redo_thread user_name " +
 		"lcr_position change_lsn commit_lsn event_serial_no") {
-		m["__"+name] = true
+		m[name] = true
 	}
 	return m
 }()
 
-// isMeta says whether a field called name of a flattened row is no column.
-func isMeta(name string) bool {
-	return strings.HasPrefix(name, "__") &&
-		(metaFields[name] || strings.HasPrefix(name, "__source_") || strings.HasPrefix(name, "__transaction_"))
+// metaPrefix is what the names of metadata begin with.
+type metaPrefix string
+
+// meta returns the name without its prefix, or "" for a field or header that is none of the metadata.
+func (p metaPrefix) meta(name string) string {
+	if name == deletedField {
+		return deletedMeta
+	}
+	short, ok := strings.CutPrefix(name, string(p))
+	if ok && (metaNames[short] || strings.HasPrefix(short, "source_") || strings.HasPrefix(short, "transaction_")) {
+		return short
+	}
+	return ""
+}
+
+// has says whether one of the headers is of the metadata.
+func (p metaPrefix) has(headers []Header) bool {
+	for i := range headers {
+		if p.meta(headers[i].Key) != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // flatLayout is the layout of flattened rows: fields that are no columns have Field.Meta.
 type flatLayout struct {
 	*layout
-	metas []int // fields that are no columns
+	metas []flatMeta
+}
+
+// flatMeta is a field that is no column.
+type flatMeta struct {
+	index int
+	name  string // without its prefix
 }
 
 // flatten makes the layout of flattened rows with these fields.
-func flatten(s *Shape) (*flatLayout, error) {
+func flatten(s *Shape, p metaPrefix) (*flatLayout, error) {
 	marked := &Shape{Name: s.Name, Schemaless: s.Schemaless, Fields: append([]Field(nil), s.Fields...)}
 	f := &flatLayout{}
 	for i := range marked.Fields {
-		if isMeta(marked.Fields[i].Name) {
+		if name := p.meta(marked.Fields[i].Name); name != "" {
 			marked.Fields[i].Meta = true
-			f.metas = append(f.metas, i)
+			f.metas = append(f.metas, flatMeta{i, name})
 		}
 	}
 	var err error
@@ -62,14 +94,9 @@ func flatten(s *Shape) (*flatLayout, error) {
 type topicForm struct{ enveloped, flattened bool }
 
 // flatKnown says whether a row of layout f is a flattened one. Otherwise it may be any JSON object.
-func flatKnown(f *flatLayout, key Row, headers []Header) bool {
-	if len(f.metas) > 0 || strings.HasSuffix(f.Name, ".Value") {
+func (d *Decoder) flatKnown(f *flatLayout, key Row, headers []Header) bool {
+	if len(f.metas) > 0 || strings.HasSuffix(f.Name, ".Value") || d.headerMetas.has(headers) {
 		return true
-	}
-	for i := range headers {
-		if isMeta(headers[i].Key) {
-			return true
-		}
 	}
 	if !key.Sent() || len(key.Shape.Fields) == 0 {
 		return false
@@ -100,8 +127,8 @@ func (r *reading) bareFlatRow(c *cursor, record *Record, e *Event) (bool, error)
 	if err != nil {
 		return false, err
 	}
-	f, err := r.topic.flat(r.recent.flatGuess)
-	if err != nil || !flatKnown(f, e.Key, record.Headers) {
+	f, err := r.topic.flat(r.recent.flatGuess, r.fieldMetas)
+	if err != nil || !r.flatKnown(f, e.Key, record.Headers) {
 		return false, err
 	}
 	if err := c.end(); err != nil {
@@ -112,13 +139,13 @@ func (r *reading) bareFlatRow(c *cursor, record *Record, e *Event) (bool, error)
 }
 
 // flat returns the layout of flattened rows that l is of rows as such.
-func (t *topic) flat(l *layout) (*flatLayout, error) {
+func (t *topic) flat(l *layout, p metaPrefix) (*flatLayout, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if f := t.flats[l]; f != nil {
 		return f, nil
 	}
-	f, err := flatten(l.Shape)
+	f, err := flatten(l.Shape, p)
 	if err != nil {
 		return nil, err
 	}
@@ -136,8 +163,8 @@ func (r *reading) flatEvent(row Row, f *flatLayout, record *Record, e *Event) er
 	if err != nil {
 		return err
 	}
-	for _, i := range f.metas {
-		name, v := f.Fields[i].Name, &row.Values[i]
+	for _, m := range f.metas {
+		name, v := f.Fields[m.index].Name, &row.Values[m.index]
 		value := v.Text
 		switch v.Kind {
 		case Absent, Null:
@@ -147,13 +174,13 @@ func (r *reading) flatEvent(row Row, f *flatLayout, record *Record, e *Event) er
 			value = text(r.key)
 		case StringValue:
 		default: // such as the block of a transaction
-			if name == opField || name == deletedField {
+			if m.name == opMeta || m.name == deletedMeta {
 				return fmt.Errorf("field %q is no text", name)
 			}
 			continue
 		}
-		if err := r.metadata(name, value, &op, &e.Source); err != nil {
-			return err
+		if err := r.metadata(m.name, value, &op, &e.Source); err != nil {
+			return fmt.Errorf("field %q %w", name, err)
 		}
 	}
 	switch op {
@@ -174,11 +201,12 @@ func (r *reading) flatOrigin(record *Record, e *Event) (Op, error) {
 	op := Update
 	for i := range record.Headers {
 		h := &record.Headers[i]
-		if !isMeta(h.Key) {
+		name := r.headerMetas.meta(h.Key)
+		if name == "" {
 			continue
 		}
-		if err := r.metadata(h.Key, headerText(h.Value), &op, &e.Source); err != nil {
-			return op, fmt.Errorf("header %s: %w", h.Key, err)
+		if err := r.metadata(name, headerText(h.Value), &op, &e.Source); err != nil {
+			return op, fmt.Errorf("header %q %w", h.Key, err)
 		}
 	}
 	return op, nil
@@ -199,28 +227,28 @@ func headerText(b []byte) string {
 	return text(b)
 }
 
-// metadata takes one field that is no column. Once a row is said to be deleted it stays so: __deleted and __op tell the
-// same, and either may be all that there is. value is not held on to.
+// metadata takes one field that is no column, by its name without the prefix. Once a row is said to be deleted it stays so:
+// __deleted and __op tell the same, and either may be all that there is. value is not held on to.
 func (r *reading) metadata(name, value string, op *Op, s *Source) error {
 	last := &r.recent.source
 	number := func(bits int) (int64, error) {
 		n, err := strconv.ParseInt(value, 10, bits)
 		if err != nil {
-			return 0, fmt.Errorf("field %q is no integer", name)
+			return 0, errors.New("is no integer")
 		}
 		return n, nil
 	}
 	var err error
 	var n int64
-	switch strings.TrimPrefix(strings.TrimPrefix(name, "__source_"), "__") {
-	case "deleted":
+	switch strings.TrimPrefix(name, "source_") {
+	case deletedMeta:
 		if value == "true" || value == "1" {
 			*op = Delete
 		}
-	case "op":
+	case opMeta:
 		switch {
 		case len(value) != 1 || !strings.Contains("rcudt", value):
-			return fmt.Errorf("field %q is %.20q; known are r, c, u, d and t", name, value)
+			return fmt.Errorf("is %.20q; known are r, c, u, d and t", value)
 		case *op != Delete:
 			*op = Op(value[0])
 		}
@@ -244,7 +272,7 @@ func (r *reading) metadata(name, value string, op *Op, s *Source) error {
 		n, err = number(32)
 		s.RowNo = int32(n)
 	case "ts_ms":
-		if strings.HasPrefix(name, "__source_") { // else it is when the connector sent it
+		if strings.HasPrefix(name, "source_") { // else it is when the connector sent it
 			s.TsMs, err = number(64)
 		}
 	}
@@ -315,10 +343,7 @@ var errTombstoneKey = errors.New("a null value deletes a flattened row by its ke
 // flattened rows it is the delete itself, but for one that follows a row which says that it is deleted.
 func (r *reading) tombstone(record *Record, before []Event, previous *Record, e *Event) error {
 	e.Op = Tombstone
-	sure := r.form.flattened
-	for i := range record.Headers {
-		sure = sure || isMeta(record.Headers[i].Key)
-	}
+	sure := r.form.flattened || r.headerMetas.has(record.Headers)
 	switch {
 	case sure && !e.Key.Sent():
 		return errTombstoneKey

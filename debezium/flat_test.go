@@ -126,6 +126,41 @@ func TestMetadataIsNoColumn(t *testing.T) {
 	}
 }
 
+func TestMetadataIsKnownByItsPrefixes(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		value   string
+		headers []string
+		op      debezium.Op
+		columns []string
+	}{
+		"fields":              {`{"id":1,"m.op":"c","m.source_pos":9,"m.v":2,"__op":"d"}`, nil, debezium.Create, []string{"id", "m.v", "__op"}},
+		"headers":             {`{"id":1}`, []string{"h.op", "c", "h.source_pos", "9", "__op", "d"}, debezium.Create, []string{"id"}},
+		"each has its own":    {`{"id":1,"h.op":"d"}`, []string{"m.op", "d", "h.op", "c", "h.source_pos", "9"}, debezium.Create, []string{"id", "h.op"}},
+		"deleted has none":    {`{"id":1,"__deleted":"true","m.source_pos":9}`, nil, debezium.Delete, nil},
+		"deleted, by its op":  {`{"id":1,"m.op":"d","m.source_pos":9}`, nil, debezium.Delete, nil},
+		"with a schema":       {`{"schema":{"type":"struct","fields":[` + idField + `,{"type":"string","field":"m.op"},{"type":"int64","field":"m.source_pos"}]},"payload":{"id":1,"m.op":"c","m.source_pos":9}}`, nil, debezium.Create, []string{"id"}},
+		"a header alone says": {`{"other":1}`, []string{"h.source_pos", "9"}, debezium.Update, []string{"other"}},
+	} {
+		d := debezium.NewDecoder(debezium.DecoderConfig{FieldPrefix: "m.", HeaderPrefix: "h."})
+		events, err := flatBatch(t, d, "s.shop.t", append([]string{`{"id":1}`, test.value}, test.headers...))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		e := events[0]
+		var columns []string
+		if e.After.Sent() {
+			for _, c := range debezium.TableFromEvent(&e).Columns {
+				columns = append(columns, c.Name)
+			}
+		}
+		if e.Op != test.op || e.Source.Pos != 9 || !reflect.DeepEqual(columns, test.columns) {
+			t.Errorf("%s: got %s, columns %q", name, summary(e), columns)
+		}
+	}
+}
+
 func TestTombstonesDeleteFlattenedRows(t *testing.T) {
 	t.Parallel()
 	row, gone, envelope := []string{`{"id":1}`, `{"id":1,"__op":"c"}`}, []string{`{"id":1}`, `{"id":1,"__op":"d"}`}, []string{`{"id":1}`, bare(`{"id":1}`)}

@@ -227,15 +227,19 @@ func (r *reading) elements(c *cursor, object bool, depth int) (marks, error) {
 	}
 	empty, err := c.open(open, end)
 	for more := !empty; more && err == nil; {
+		name := len(r.names)
 		if object {
-			name, e := r.name(c)
+			s, e := r.name(c)
 			if e != nil {
 				return m, e
 			}
-			r.names = append(r.names, name)
+			r.names = append(r.names, s)
 		}
 		var v Value
 		if err = r.value(c, &v, depth+1); err != nil {
+			if object {
+				err = inField(r.names[name], err)
+			}
 			return m, err
 		}
 		r.stack = append(r.stack, v)
@@ -310,13 +314,14 @@ func (r *reading) rowOf(c *cursor, l *layout) (Row, error) {
 // fieldValue moves c over the value of field i, whose name it has passed.
 func (r *reading) fieldValue(c *cursor, l *layout, i int, v *Value) error {
 	if v.Kind != Absent {
-		return c.fail(fmt.Sprintf("field %q for the second time", l.Fields[i].Name))
+		name := l.Fields[i].Name
+		return &fieldError{name, c.fail(fmt.Sprintf("field %q for the second time", name))}
 	}
 	if c.peek() <= ' ' {
 		c.space()
 	}
 	if err := r.value(c, v, 0); err != nil {
-		return fmt.Errorf("field %q: %w", l.Fields[i].Name, err)
+		return inField(l.Fields[i].Name, err)
 	}
 	return nil
 }
@@ -329,7 +334,7 @@ func (r *reading) field(c *cursor, l *layout, next int) (int, error) {
 	}
 	i := l.find(name, next)
 	if i < 0 {
-		return 0, c.fail(fmt.Sprintf("field %q, which the message's schema does not have,", name))
+		return 0, &fieldError{name, c.fail(fmt.Sprintf("field %q, which the message's schema does not have,", name))}
 	}
 	return i, nil
 }
@@ -346,9 +351,6 @@ func (r *reading) bareRow(c *cursor, guess **layout) (Row, error) {
 	}
 	m, err := r.elements(c, true, 0)
 	if err != nil {
-		if len(r.names) > m.names {
-			return Row{}, fmt.Errorf("field %q: %w", r.names[len(r.names)-1], err)
-		}
 		return Row{}, err
 	}
 	r.key = appendNames(r.key[:0], r.names[m.names:])

@@ -43,10 +43,11 @@ var semanticTypes = map[string]schema.Type{
 	"io.debezium.data.Uuid":                   {Kind: schema.UUID},
 	"io.debezium.data.Xml":                    {Kind: schema.Text, Native: "xml"},
 	"io.debezium.data.Ltree":                  {Kind: schema.Text, Native: "ltree"},
+	"io.debezium.data.Tsvector":               {Kind: schema.Text, Native: "tsvector"},
 	"io.debezium.data.FloatVector":            {Kind: schema.Vector},
-	"io.debezium.data.DoubleVector":           {Kind: schema.Array, Elem: &schema.Type{Kind: schema.Float64}},
+	"io.debezium.data.DoubleVector":           {Kind: schema.Array, Elem: &schema.Type{Kind: schema.Float64}, Native: "vector"}, // of pgvector
 	"io.debezium.data.geometry.Geometry":      {Kind: schema.Geometry},
-	"io.debezium.data.geometry.Geography":     {Kind: schema.Geometry},
+	"io.debezium.data.geometry.Geography":     {Kind: schema.Geometry, Native: "geography"},
 	"io.debezium.data.geometry.Point":         {Kind: schema.Geometry},
 }
 
@@ -130,6 +131,15 @@ var textTypes = map[string]string{
 	"TSVECTOR": "tsvector", "XML": "xml",
 }
 
+// ownTypes are types that a connector sends as text or as a double, by names that mean the same in every database which has
+// them.
+var ownTypes = map[string]schema.Type{
+	"NUMBER":           {Kind: schema.Decimal, Native: "NUMBER"}, // Oracle
+	"MONEY":            {Kind: schema.Decimal, Native: "MONEY"},  // SQL Server, PostgreSQL
+	"SMALLMONEY":       {Kind: schema.Decimal, Native: "SMALLMONEY"},
+	"UNIQUEIDENTIFIER": {Kind: schema.UUID, Native: "UNIQUEIDENTIFIER"},
+}
+
 // unboundedNumeric is more digits than any database's bounded decimal has. PostgreSQL's numeric without a precision is
 // said to have 131089.
 const unboundedNumeric = 1000
@@ -142,6 +152,9 @@ func refine(t, column schema.Type) schema.Type {
 	if native, ok := textTypes[name]; ok && t.Kind == schema.Text {
 		t.Native = native
 		return t
+	}
+	if own, ok := ownTypes[name]; ok && (t.Kind == schema.Text || t.Kind == schema.Float64 && own.Kind == schema.Decimal) {
+		return own
 	}
 	switch column.Kind {
 	case schema.Uint8, schema.Uint16, schema.Uint24, schema.Uint32, schema.Uint64:

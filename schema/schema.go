@@ -64,6 +64,7 @@ type Column struct {
 	NotNull       bool
 	AutoIncrement bool    // auto-increment at a source, identity or sequence at a target
 	Generated     bool    // computed by the database: a target's cannot be written
+	Folds         bool    // texts that differ may be equal here, as in a collation that does not tell cases apart
 	Default       *string // the default's text; nil: none
 	Comment       string
 }

@@ -46,6 +46,11 @@ type Options struct {
 
 	// Changed is called for each value that Nul strip or replace altered. It may be nil.
 	Changed func(table schema.Name, column string)
+	// Cut is called for each time of which nanoseconds were cut off. It may be nil.
+	Cut func(table schema.Name, column string)
+	// Unknown is called for a semantic name that is not known here, whose values are taken by their primitive type: once
+	// for each layout of a table's events. It may be nil.
+	Unknown func(table schema.Name, column, name string)
 }
 
 // Dialect is one kind of target database. Implementations are stateless and safe for concurrent use.

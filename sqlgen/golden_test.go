@@ -53,6 +53,8 @@ func TestStatementsOfPostgres(t *testing.T) {
 	t.Parallel()
 	keyed, bag := itemTable("id"), itemTable()
 	byConfiguration := TargetConfig{Rules: Rules{Key: []string{"id"}}}
+	folding := itemTable("b")
+	folding.Columns[3].Folds = true
 	identity := itemTable("id")
 	identity.Columns[0].AutoIncrement = true
 	odd := schema.Table{
@@ -91,6 +93,7 @@ func TestStatementsOfPostgres(t *testing.T) {
 		{"upserts", keyed, TargetConfig{}, []debezium.Event{create(1), create(2), {Op: debezium.Create, After: itemRow(3, nullValue, nullValue)}}},
 		{"upserts-without-index", bag, byConfiguration, []debezium.Event{create(1)}},
 		{"upserts-key-only", keyed, TargetConfig{}, []debezium.Event{{Op: debezium.Create, After: idRow(1)}}},
+		{"folding", folding, TargetConfig{}, []debezium.Event{create(1), {Op: debezium.Delete, Before: itemRow(2, one, textValue("X"))}}},
 		{"upserts-identity", identity, TargetConfig{}, []debezium.Event{create(1)}},
 		{"upserts-odd-names", odd, TargetConfig{}, []debezium.Event{{Op: debezium.Create, After: oddRow}}},
 		{"deletes", keyed, TargetConfig{}, []debezium.Event{{Op: debezium.Delete, Key: idRow(5), Offset: 8}}},
@@ -238,6 +241,28 @@ func TestCreatedTableHoldsEveryTypeOfMySQL(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "create-table.golden", strings.Join(Postgres{}.CreateTable(table), ";\n")+"\n")
+
+	extended := Postgres{Geometry: "gis.geometry", Geography: "gis.geography", Vector: "vector"}
+	source.Columns = append(source.Columns,
+		schema.Column{Name: "geo", Type: schema.Type{Kind: schema.Geometry, Native: "geography"}},
+		schema.Column{Name: "long", Type: schema.Type{Kind: schema.Vector, Length: pgMaxVector + 1}},
+		schema.Column{Name: "open", Type: schema.Type{Kind: schema.Vector}},
+		schema.Column{Name: "doubles", Type: schema.Type{Kind: schema.Array, Native: "vector", Elem: &schema.Type{Kind: schema.Float64}}})
+	if table, err = extended.TargetTable(source, schema.Name{Table: "all"}, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]schema.Type{
+		"g":       {Kind: schema.Geometry, Native: "gis.geometry"},
+		"geo":     {Kind: schema.Geometry, Native: "gis.geography"},
+		"vec":     {Kind: schema.Vector, Length: 3, Native: "vector(3)"},
+		"open":    {Kind: schema.Vector, Native: "vector"},
+		"long":    {Kind: schema.Other, Native: "real[]"},
+		"doubles": {Kind: schema.Vector, Native: "vector"},
+	} {
+		if c, _ := table.Column(name); c == nil || c.Type.Kind != want.Kind || c.Type.Length != want.Length || c.Type.Native != want.Native {
+			t.Errorf("with extensions, column %s: got %+v, want %+v", name, c, want)
+		}
+	}
 
 	other, err := Postgres{}.TargetTable(source, schema.Name{Table: "all"}, Options{Boolean: "boolean", Time: "time", JSON: "json"})
 	if err != nil {

@@ -73,12 +73,12 @@ func int8elem(n int64) []byte {
 func (w *pgWriter) found(layout pgRows, nulls []int) string {
 	var where []string
 	for i, c := range layout.columns {
-		name, wire := "t."+w.Quote(w.t.Columns[c].Name), layout.wires[i]
-		value := wire.value(column("d.c", 2+i))
+		name, wire, sent := "t."+w.Quote(w.t.Columns[c].Name), layout.wires[i], column("d.c", 2+i)
 		if wire.noEqual {
-			name, value = name+"::text", value+"::text"
+			where = append(where, name+"::text = "+wire.value(sent)+"::text")
+		} else {
+			where = append(where, w.equal("t", c, wire, sent))
 		}
-		where = append(where, name+" = "+value)
 	}
 	for _, c := range nulls {
 		where = append(where, "t."+w.Quote(w.t.Columns[c].Name)+" IS NULL")

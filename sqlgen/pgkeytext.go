@@ -84,6 +84,3 @@ func numericText(v []byte) string {
 	}
 	return s
 }
-
-// canonicalCitext folds the case that citext's equality does not see.
-func canonicalCitext(dst, value []byte) []byte { return append(dst, strings.ToLower(string(value))...) }

@@ -164,10 +164,24 @@ func identity(i int) int { return i }
 func (w *pgWriter) keyEquals(table, prefix string, at func(i int) int) string {
 	parts := make([]string, len(w.t.Key))
 	for i, c := range w.t.Key {
-		parts[i] = table + "." + w.Quote(w.t.Columns[c].Name) + " = " + wireOf(w.t.Columns[c].Type).value(column(prefix, at(i)))
+		parts[i] = w.equal(table, c, wireOf(w.t.Columns[c].Type), column(prefix, at(i)))
 	}
 	return strings.Join(parts, " AND ")
 }
+
+// equal compares a column with an unnested one. Where the column folds, the texts themselves must be the same too: a row
+// whose key is merely equal is another row of the source. Equality comes first all the same, for an index to be used.
+func (w *pgWriter) equal(table string, c int, wire pgWire, sent string) string {
+	stored, value := table+"."+w.Quote(w.t.Columns[c].Name), wire.value(sent)
+	equal := stored + " = " + value
+	if w.t.Columns[c].Folds {
+		equal += " AND " + sameText(stored, value)
+	}
+	return equal
+}
+
+// sameText compares two texts byte by byte.
+func sameText(a, b string) string { return a + `::text COLLATE "C" = ` + b + "::text" }
 
 // updates changes rows that exist. They must if they have values that the source did not send.
 func (w *pgWriter) updates(rows []Row, must bool) {
@@ -257,13 +271,34 @@ func (w *pgWriter) upsert(rows []Row, g group) *pgStatement {
 			set = append(set, name+" = EXCLUDED."+name)
 		}
 	}
+	same := w.sameKey()
+	if len(set) == 0 && same != "" {
+		set = append(set, w.Quote(key[0])+" = EXCLUDED."+w.Quote(key[0])) // a row that stays as it is, and is counted
+	}
 	sql := w.insert(g) + " ON CONFLICT (" + w.list(key) + ") DO "
 	if len(set) == 0 {
 		sql += "NOTHING"
 	} else {
-		sql += "UPDATE SET " + strings.Join(set, ", ")
+		sql += "UPDATE SET " + strings.Join(set, ", ") + same
 	}
-	return w.rowsOf(UpsertRows, sql, rows, g)
+	s := w.rowsOf(UpsertRows, sql, rows, g)
+	s.want = same != ""
+	return s
+}
+
+// sameKey is the condition under which an upsert may replace the row that it meets: where a column of the key folds, that
+// row can be another one of the source. The statement then changes fewer rows than it carries.
+func (w *pgWriter) sameKey() string {
+	var parts []string
+	for _, c := range w.t.Key {
+		if name := w.Quote(w.t.Columns[c].Name); w.t.Columns[c].Folds {
+			parts = append(parts, sameText(w.name+"."+name, "EXCLUDED."+name))
+		}
+	}
+	if parts == nil {
+		return ""
+	}
+	return " WHERE " + strings.Join(parts, " AND ")
 }
 
 // uniqueKey says whether the table has a unique index on just the key's columns, which ON CONFLICT needs.

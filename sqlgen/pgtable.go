@@ -11,7 +11,7 @@ import (
 func (p Postgres) TargetTable(source schema.Table, as schema.Name, o Options) (schema.Table, error) {
 	out := schema.Table{Name: schema.Name{Schema: p.ShortName(as.Schema), Table: p.ShortName(as.Table)}, Comment: source.Comment}
 	for _, c := range source.Columns {
-		native, err := pgNative(c.Type, o)
+		native, err := p.native(c.Type, o)
 		if err != nil {
 			return out, &RowError{Class: UnsupportedType, Table: as, Column: c.Name, Err: err}
 		}

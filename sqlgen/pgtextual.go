@@ -173,10 +173,13 @@ func appendNumber(dst []byte, v *debezium.Value) ([]byte, error) {
 }
 
 func (e *pgEncoder) appendString(dst []byte, v *debezium.Value) ([]byte, error) {
-	if v.Kind != debezium.StringValue {
-		return e.appendAny(dst, v)
+	switch {
+	case v.Kind == debezium.StringValue:
+		return e.appendClean(dst, v.Text)
+	case e.field.Type == debezium.String:
+		return dst, wrongKind()
 	}
-	return e.appendClean(dst, v.Text)
+	return e.appendAny(dst, v)
 }
 
 // appendAny writes a value whose type nothing tells.

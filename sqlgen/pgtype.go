@@ -159,8 +159,11 @@ func (Postgres) Quote(ident string) string {
 	return `"` + strings.ReplaceAll(ident, `"`, `""`) + `"`
 }
 
-// pgNative returns the name of the type, as format_type writes it, that holds every value of t.
-func pgNative(t schema.Type, o Options) (string, error) {
+// native returns the name of the type, as format_type writes it, that holds every value of t.
+func (p Postgres) native(t schema.Type, o Options) (string, error) {
+	if name := p.extension(t); name != "" {
+		return name, nil
+	}
 	switch t.Kind {
 	case schema.Int8, schema.Uint8:
 		if t.Length == 1 && o.Boolean == "boolean" {
@@ -202,7 +205,7 @@ func pgNative(t schema.Type, o Options) (string, error) {
 		return "jsonb", nil
 	case schema.Array:
 		if t.Elem != nil {
-			elem, err := pgNative(*t.Elem, o)
+			elem, err := p.native(*t.Elem, o)
 			return elem + "[]", err
 		}
 	case schema.Text:
@@ -220,6 +223,24 @@ func pgNative(t schema.Type, o Options) (string, error) {
 }
 
 var errUnknownType = errors.New("the type is not known: messages without a schema do not tell it, so have the schema-change topic read (source.schema_changes), or create the table yourself")
+
+// extension returns the type of an extension of the target that holds every value of t; empty: there is none.
+func (p Postgres) extension(t schema.Type) string {
+	switch {
+	case t.Kind == schema.Geometry && t.Native == "geography":
+		return p.Geography
+	case t.Kind == schema.Geometry:
+		return p.Geometry
+	case t.Kind == schema.Vector && t.Length > 0 && t.Length <= pgMaxVector && p.Vector != "":
+		return fmt.Sprintf("%s(%d)", p.Vector, t.Length)
+	case t.Kind == schema.Vector && t.Length <= pgMaxVector, t.Kind == schema.Array && t.Native == "vector":
+		return p.Vector
+	}
+	return ""
+}
+
+// pgMaxVector is the most numbers that pgvector's vector holds.
+const pgMaxVector = 16_000
 
 // pgPlain are the types without modifiers.
 var pgPlain = map[schema.Kind]string{

@@ -4,7 +4,11 @@ import "replicator/schema"
 
 // Postgres is the dialect of PostgreSQL, 12 and later. Values are arrays in PostgreSQL's binary format (see [Array]),
 // one for each column, that SQL unnests: a statement has as many parameters as columns however many rows it carries.
-type Postgres struct{}
+//
+// The fields are how SQL names the types of extensions that the target has, PostGIS's geometry and geography and pgvector's
+// vector, as in "public.vector"; empty: it does not have it. New tables have columns of these types then, and else ones
+// that any server has.
+type Postgres struct{ Geometry, Geography, Vector string }
 
 var (
 	_ Dialect       = Postgres{}
@@ -19,8 +23,9 @@ type Array struct {
 	Data []byte
 }
 
-// Canonical implements Canonicalizer: equality ignores the sign of a floating zero, the zeros after the point of a
-// numeric without a fixed scale, and the case of citext.
+// Canonical implements Canonicalizer: equality ignores the sign of a floating zero, and the zeros after the point of a
+// numeric without a fixed scale. What text a column that folds takes for equal only the server knows: there, statements
+// compare the bytes too (see pgWriter.equal).
 func (Postgres) Canonical(c schema.Column) func(dst, value []byte) []byte {
 	switch c.Type.Kind {
 	case schema.Float32, schema.Float64:
@@ -28,10 +33,6 @@ func (Postgres) Canonical(c schema.Column) func(dst, value []byte) []byte {
 	case schema.Decimal:
 		if c.Type.Length == 0 {
 			return canonicalNumeric
-		}
-	case schema.Other:
-		if isNamed(c.Type.Native, "citext") {
-			return canonicalCitext
 		}
 	}
 	return nil

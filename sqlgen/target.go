@@ -186,7 +186,7 @@ func (t *Target) plan(s *debezium.Shape) (*plan, *RowError) {
 		if e != nil {
 			return nil, t.refused(t.Columns[c].Name, e)
 		}
-		p.field[c], p.encoder[c] = i, enc
+		p.field[c], p.encoder[c] = i, t.notice(f, source, c, enc)
 	}
 	if len(t.plans) >= maxPlans {
 		clear(t.plans)

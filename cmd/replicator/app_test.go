@@ -176,7 +176,7 @@ func TestProgressBarStaysBelowTheLog(t *testing.T) {
 	if got, want := out.String(), clearLine+bar+clearLine+"a line\n"+bar+"\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := barText(checkpoint.Progress{Events: 500, Checkpoint: 4, Total: 0}, 2*time.Second), "["+strings.Repeat("=", barWidth)+"] 100%  500 events, 250/s, checkpoint 4, 0 to go"; got != want {
+	if got, want := barText(checkpoint.Progress{Events: 500, Repeated: 2, Checkpoint: 4, Total: 0}, 2*time.Second), "["+strings.Repeat("=", barWidth)+"] 100%  500 events, 250/s, 2 repeated, checkpoint 4, 0 to go"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -186,9 +186,13 @@ func TestAlterationsAreCountedAndLogDoesNotFlood(t *testing.T) {
 	var out bytes.Buffer
 	a := &alterations{pipeline: "p", log: slog.New(slog.NewTextHandler(&out, nil)), seen: map[alteration]int64{}}
 	for range 1234 {
-		a.count(schema.Name{Table: "t"}, "c")
+		a.counter(nulAltered)(schema.Name{Table: "t"}, "c")
 	}
-	a.count(schema.Name{Table: "t"}, "d")
+	a.counter(nulAltered)(schema.Name{Table: "t"}, "d")
+	a.counter(nanosCut)(schema.Name{Table: "t"}, "d")
+	for _, name := range []string{"x", "x", "y"} {
+		a.unknown(schema.Name{Table: "t"}, "d", name)
+	}
 	var got []string
 	for line := range strings.Lines(out.String()) {
 		_, facts, _ := strings.Cut(strings.TrimSpace(line), "pipeline=p ")
@@ -196,7 +200,7 @@ func TestAlterationsAreCountedAndLogDoesNotFlood(t *testing.T) {
 	}
 	want := []string{
 		"table=t column=c values=1", "table=t column=c values=10", "table=t column=c values=100", "table=t column=c values=1000",
-		"table=t column=d values=1",
+		"table=t column=d values=1", "table=t column=d values=1", "table=t column=d type=x", "table=t column=d type=y",
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %q, want %q", got, want)

@@ -85,9 +85,9 @@ func TestAvroThatCannotBeReadStops(t *testing.T) {
 		change func(r *caseRun, value []byte) []byte
 		words  []string
 	}{
-		"unknown id":     {func(_ *caseRun, v []byte) []byte { v[4] = 99; return v }, []string{"bad_record", "schema 99", "404 Not Found", "Schema not found", "source.registry.url"}},
-		"another schema": {func(_ *caseRun, v []byte) []byte { v[4] = 22; return v }, []string{"bad_record", `after: field "prio": the number 11`}},
-		"a huge length":  {func(_ *caseRun, v []byte) []byte { return append(v[:10:10], 0xfe, 0xff, 0xff, 0xff, 0x0f) }, []string{"bad_record", `after: field "state": a length of 2147483647 where 0 bytes are left`}},
+		"unknown id":     {func(_ *caseRun, v []byte) []byte { v[4] = 99; return v }, []string{"bad_record: table public.claim, ", "schema 99", "404 Not Found", "Schema not found", "source.registry.url"}},
+		"another schema": {func(_ *caseRun, v []byte) []byte { v[4] = 22; return v }, []string{"bad_record: table public.claim, column prio, ", `after: field "prio": the number 11`}},
+		"a huge length":  {func(_ *caseRun, v []byte) []byte { return append(v[:10:10], 0xfe, 0xff, 0xff, 0xff, 0x0f) }, []string{"bad_record: table public.claim, column state, ", `after: field "state": a length of 2147483647 where 0 bytes are left`}},
 		"no registry":    {func(r *caseRun, v []byte) []byte { delete(r.config, "source.registry.url"); return v }, []string{"bad_record", "set source.registry.url"}},
 	} {
 		t.Run(name, func(t *testing.T) {

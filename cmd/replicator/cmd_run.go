@@ -125,7 +125,7 @@ func (a *app) run(ctx context.Context, c *config, f *runFlags) (err error) {
 	if err := checkpoint.Run(ctx, p); err != nil {
 		return inPipeline(c, err)
 	}
-	log.Info("stopped", "pipeline", c.Pipeline, "checkpoint", last.Checkpoint, "events", last.Events)
+	log.Info("stopped", "pipeline", c.Pipeline, "checkpoint", last.Checkpoint, "events", last.Events, "repeated", last.Repeated, "skipped", last.Skipped)
 	return nil
 }
 

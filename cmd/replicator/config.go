@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"replicator/checkpoint"
+	"replicator/debezium"
 	"replicator/debezium/kafka"
 	"replicator/debezium/registry"
 	"replicator/schema"
@@ -26,6 +27,7 @@ type config struct {
 	Delivery   checkpoint.Delivery
 	Checkpoint checkpointConfig
 	Schema     schemaConfig
+	Verify     verifyConfig
 	HTTP       httpConfig
 	Log        logConfig
 }
@@ -40,6 +42,9 @@ type sourceConfig struct {
 	Format        string
 	Binary        string
 	TimePrecision string
+	Unavailable   string // the connector's unavailable.value.placeholder
+	FieldPrefix   string // of flattened rows' metadata
+	HeaderPrefix  string
 	TLS           tlsConfig
 	SASL          kafka.SASL
 	Registry      registry.Config // its URL is empty if there is none; its TLS is RegistryTLS
@@ -75,6 +80,10 @@ type schemaConfig struct {
 	Types  sqlgen.Options
 }
 
+type verifyConfig struct {
+	Source string // a URL, which holds a password; empty: there is none
+}
+
 type httpConfig struct {
 	Listen string // empty: off
 	Token  string // a secret
@@ -93,6 +102,7 @@ func defaults() config {
 	return config{
 		Source: sourceConfig{
 			Deduplicate: true, Start: "earliest", Format: "auto", Binary: "base64", TimePrecision: "auto",
+			Unavailable: debezium.DefaultUnavailable, FieldPrefix: debezium.DefaultMetaPrefix, HeaderPrefix: debezium.DefaultMetaPrefix,
 			Registry: registry.Config{IDs: registry.AutoIDs},
 		},
 		Target:   targetConfig{Table: "{table}"},

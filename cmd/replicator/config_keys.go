@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -58,7 +59,7 @@ func configKeys(c *config) []key {
 			{name: "dead_letters", value: later("setting records aside", "table")},
 		}},
 		{name: "verify", value: section{
-			{name: "source", value: laterSecret("comparing source and target")},
+			{name: "source", value: verifySource(&c.Verify.Source)},
 		}},
 		{name: "migrate", value: later("leaving the replicator's own tables to somebody else", "auto")},
 		{name: "cluster", value: later("sharing a pipeline among processes", "false")},
@@ -84,6 +85,11 @@ func sourceKeys(c *sourceConfig) section {
 		{name: "format", value: oneOf(&c.Format, []string{"auto", "json", "avro"}, "protobuf")},
 		{name: "binary", value: oneOf(&c.Binary, []string{"base64", "base64-url-safe", "hex"})},
 		{name: "time_precision", value: oneOf(&c.TimePrecision, []string{"auto", "adaptive", "connect"})},
+		{name: "unavailable_value", value: word(&c.Unavailable, unavailableValue)},
+		{name: "flattened", value: section{
+			{name: "field_prefix", value: word(&c.FieldPrefix, notEmpty)},
+			{name: "header_prefix", value: word(&c.HeaderPrefix, notEmpty)},
+		}},
 		{name: "tls", value: tlsSection{&c.TLS}},
 		{name: "sasl", value: section{
 			{name: "mechanism", value: word(&c.SASL.Mechanism, saslMechanism)},
@@ -219,6 +225,25 @@ func hostPort(s string) error {
 	return nil
 }
 
+// unavailableValue checks the connector's unavailable.value.placeholder.
+func unavailableValue(s string) error {
+	digits, ok := strings.CutPrefix(s, "hex:")
+	if _, err := hex.DecodeString(digits); ok && err != nil {
+		return errors.New("must have an even number of hexadecimal digits after its hex: prefix")
+	}
+	if s == "" || ok && digits == "" {
+		return errors.New("must not be empty: an empty text would never be a value")
+	}
+	return nil
+}
+
+func notEmpty(s string) error {
+	if s == "" {
+		return errors.New("must not be empty: without a prefix metadata cannot be told from columns")
+	}
+	return nil
+}
+
 func startPolicy(s string) error {
 	if s == "earliest" || s == "latest" {
 		return nil
@@ -255,6 +280,24 @@ func databaseURL(p *string, s string) error {
 	}
 	*p = s
 	return nil
+}
+
+// verifySource is the source database's URL, or nothing. It may hold a password.
+func verifySource(p *string) secret {
+	return func(s string) error {
+		scheme, _, _ := strings.Cut(s, "://")
+		switch {
+		case s == "":
+		case !slices.Contains([]string{"mysql", "mariadb", "postgres", "postgresql"}, scheme):
+			return errors.New("must be a URL of the source database, as in mysql://user:${MYSQL_PASSWORD}@host:3306/, or mariadb:// or postgres://")
+		default:
+			if _, err := url.Parse(s); err != nil {
+				return errors.New("cannot be read as a URL; characters such as @ / # % of a password must be percent-encoded, or come from ${NAME}, which encodes them")
+			}
+		}
+		*p = s
+		return nil
+	}
 }
 
 // registryURL is a registry's address, or nothing. It may hold a password.

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"replicator/checkpoint"
+	"replicator/schema"
 	"replicator/sqlgen"
 )
 
@@ -67,7 +68,7 @@ func TestConfigErrorsNameLineKeyAndRemedy(t *testing.T) {
 		{"workers: 2", `c.yaml:7: workers: "2" is not yet served by this version (more than one apply lane); leave the key out, or set it to 1`},
 		{"cluster: true", `c.yaml:7: cluster: "true" is not yet served by this version (sharing a pipeline among processes); leave the key out, or set it to false`},
 		{"errors: {bad_record: dead-letter}", `c.yaml:7: errors.bad_record: "dead-letter" is not yet served by this version (setting records aside); leave the key out, or set it to stop`},
-		{"verify: {source: 'mysql://u:secret@h/'}", "c.yaml:7: verify.source: is not yet served by this version (comparing source and target); leave the key out"},
+		{"verify: {source: 'oracle://u:secret@h/'}", "c.yaml:7: verify.source: must be a URL of the source database, as in mysql://user:${MYSQL_PASSWORD}@host:3306/, or mariadb:// or postgres://"},
 		{"http: {listen: '80'}", `c.yaml:7: http.listen: "80" must be HOST:PORT, as in 127.0.0.1:8088, or '' to turn it off`},
 		{"http: {listen: 'a:http'}", `c.yaml:7: http.listen: "a:http" must end in a port from 0 to 65535`},
 		{"tables: {match: a}", "c.yaml:7: tables: must be a list of rules, as in [{match: 'shop\\.audit_.*', skip: true}], not keys with values"},
@@ -199,7 +200,7 @@ log: {level: debug, format: json}
 	}
 	want.Delivery = checkpoint.AtLeastOnce
 	want.Checkpoint = checkpointConfig{Interval: 250 * time.Millisecond, Rows: 7, Bytes: 64 << 20, Store: "file:/var/lib/r", Retain: 3}
-	want.Schema = schemaConfig{Types: sqlgen.Options{Boolean: "boolean", Time: "time", JSON: "json", Enum: "text", Nul: "strip"}}
+	want.Schema = schemaConfig{Evolve: schema.Evolve, Types: sqlgen.Options{Boolean: "boolean", Time: "time", JSON: "json", Enum: "text", Nul: "strip"}}
 	want.HTTP = httpConfig{Token: "sesame"}
 	want.Log = logConfig{Level: "debug", Format: "json"}
 	if !reflect.DeepEqual(got, want) {
@@ -230,13 +231,16 @@ func TestSetGoesOverTheFile(t *testing.T) {
 func TestSetErrorsNameTheFlag(t *testing.T) {
 	t.Parallel()
 	for flag, want := range map[string]string{
-		"checkpoint.rows":          "--set checkpoint.rows: must be KEY.PATH=VALUE, as in --set checkpoint.rows=1000",
-		"checkpoint.rwos=1":        "--set checkpoint.rwos: checkpoint.rwos: there is no such key; did you mean checkpoint.rows?",
-		"checkpoint.rows=x":        `--set checkpoint.rows: checkpoint.rows: "x" must be a whole number of at least 1`,
-		"pipeline.name=x":          "--set pipeline.name: pipeline holds no keys that could be set one by one; set it whole, as in --set tables='[{match: a, skip: true}]'",
-		"source.topics=[":          "--set source.topics: the value must be YAML, as in ['a', 'b']",
-		"source.topics=a":          "--set source.topics: source.topics: must be a list, as in [a, b], not a single value",
-		"target.url=mysql://u:p@h": "--set target.url: target.url: must name the database, as in mysql://user@host:3306/database: the replicator's own tables are in it",
+		"checkpoint.rows":                "--set checkpoint.rows: must be KEY.PATH=VALUE, as in --set checkpoint.rows=1000",
+		"checkpoint.rwos=1":              "--set checkpoint.rwos: checkpoint.rwos: there is no such key; did you mean checkpoint.rows?",
+		"checkpoint.rows=x":              `--set checkpoint.rows: checkpoint.rows: "x" must be a whole number of at least 1`,
+		"pipeline.name=x":                "--set pipeline.name: pipeline holds no keys that could be set one by one; set it whole, as in --set tables='[{match: a, skip: true}]'",
+		"source.topics=[":                "--set source.topics: the value must be YAML, as in ['a', 'b']",
+		"source.unavailable_value=hex:1": `--set source.unavailable_value: source.unavailable_value: "hex:1" must have an even number of hexadecimal digits after its hex: prefix`,
+		"source.unavailable_value=":      `--set source.unavailable_value: source.unavailable_value: "" must not be empty: an empty text would never be a value`,
+		"source.flattened.field_prefix=": `--set source.flattened.field_prefix: source.flattened.field_prefix: "" must not be empty: without a prefix metadata cannot be told from columns`,
+		"source.topics=a":                "--set source.topics: source.topics: must be a list, as in [a, b], not a single value",
+		"target.url=mysql://u:p@h":       "--set target.url: target.url: must name the database, as in mysql://user@host:3306/database: the replicator's own tables are in it",
 	} {
 		_, err := parseConfig("c.yaml", []byte(minimal), []string{flag}, env())
 		if err == nil || err.Error() != want {

@@ -365,16 +365,6 @@ func later(what string, def ...string) scalar {
 	}
 }
 
-// laterSecret is later for a value that no error may show.
-func laterSecret(what string) secret {
-	return func(s string) error {
-		if s == "" {
-			return nil
-		}
-		return fmt.Errorf("is not yet served by this version (%s); leave the key out", what)
-	}
-}
-
 // resolve follows a YAML alias.
 func resolve(n *yaml.Node) *yaml.Node {
 	if n != nil && n.Kind == yaml.AliasNode {

@@ -2,7 +2,15 @@ package main
 
 import (
 	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"replicator/debezium"
 )
 
 // TestCasesWithoutASchema runs cases again with the schemas taken off their messages: the target's columns tell.
@@ -23,6 +31,18 @@ func TestCasesWithoutASchema(t *testing.T) {
 			}
 			r.expect(t, c.result(t, ""))
 		})
+	}
+}
+
+// TestRecordsThatChangeNoRowAreCounted runs case 27 and looks for the number of what it skips.
+func TestRecordsThatChangeNoRowAreCounted(t *testing.T) {
+	t.Parallel()
+	c := loadCase(t, "27")
+	r := newCaseRun(t, c)
+	r.produce(t, c.records(t)...)
+	code, stderr := r.run(t)
+	if code != 0 || !strings.Contains(stderr, " events=2 repeated=0 skipped=7\n") {
+		t.Errorf("exit code %d, and the log does not count 7 records:\n%s", code, stderr)
 	}
 }
 
@@ -52,17 +72,88 @@ func TestCaseHstoreAsAMap(t *testing.T) {
 // in case.
 func TestCaseTextKeys(t *testing.T) {
 	t.Parallel()
-	c := loadCase(t, "21")
-	r := &caseRun{caseFile: c, url: caseDatabase(t, "case_21"), config: map[string]string{}}
-	r.target = r.url
-	r.exec(t, "CREATE TABLE nick (name varchar(40) PRIMARY KEY, city varchar(40))")
-	r.produce(t, c.records(t)...)
+	r := nickRun(t, "CREATE TABLE nick (name varchar(40) PRIMARY KEY, city varchar(40))")
+	r.produce(t, r.records(t)...)
 	if code, stderr := r.run(t); code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, stderr)
 	}
-	want := c.result(t, "")
+	want := r.result(t, "")
 	want.Query = `SELECT upper(encode(name::bytea, 'hex')), upper(encode(city::bytea, 'hex')) FROM nick ORDER BY name COLLATE "C"`
 	r.expect(t, want)
+}
+
+// foldingKeys are columns in which Ada and ADA are one key.
+var foldingKeys = map[string]string{
+	"citext":    `CREATE EXTENSION citext; CREATE TABLE nick (name citext PRIMARY KEY, city varchar(40))`,
+	"collation": `CREATE COLLATION ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false); CREATE TABLE nick (name varchar(40) COLLATE ci PRIMARY KEY, city varchar(40))`,
+	"domain":    `CREATE EXTENSION citext; CREATE DOMAIN nickname AS citext; CREATE TABLE nick (name nickname PRIMARY KEY, city varchar(40))`,
+}
+
+// TestCaseCollidingKeys runs the variant of case 21 whose target takes two keys of the source for one.
+func TestCaseCollidingKeys(t *testing.T) {
+	t.Parallel()
+	for name, setup := range foldingKeys {
+		for _, rows := range []string{"100000", "1"} {
+			t.Run(name+"/rows="+rows, func(t *testing.T) {
+				t.Parallel()
+				r := nickRun(t, setup)
+				r.config["checkpoint.rows"] = rows
+				r.produce(t, r.records(t)...)
+				code, stderr := r.run(t)
+				r.stopped(t, code, stderr, "key_collision", "table public.nick", "src1.shop.nick[0] offset 2", "key name=ADA")
+				r.expect(t, caseResult{Query: `SELECT name FROM nick WHERE city = 'y'`})
+			})
+		}
+	}
+}
+
+// TestFoldedKeyChangesItsCase follows a source whose own key folds: a row's key can change in case alone, and a deleted
+// key come back in another.
+func TestFoldedKeyChangesItsCase(t *testing.T) {
+	t.Parallel()
+	row := func(op, name, city string) []byte {
+		image := fmt.Sprintf(`{"name":%q,"city":%q}`, name, city)
+		before, after := "null", image
+		if op == "d" {
+			before, after = image, "null"
+		}
+		return fmt.Appendf(nil, `{"before":%s,"after":%s,"source":{"db":"shop","table":"nick"},"op":%q}`, before, after, op)
+	}
+	key := func(name string) []byte { return fmt.Appendf(nil, `{"name":%q}`, name) }
+	for name, setup := range foldingKeys {
+		for _, rows := range []string{"100000", "1"} {
+			t.Run(name+"/rows="+rows, func(t *testing.T) {
+				t.Parallel()
+				r := nickRun(t, setup)
+				r.config["checkpoint.rows"] = rows
+				event := func(op, name, city, header, other string) caseRecord {
+					c := caseRecord{topic: "src1.shop.nick", key: key(name), value: row(op, name, city)}
+					if header != "" {
+						c.headers = map[string][]byte{header: key(other)}
+					}
+					return c
+				}
+				r.produce(t,
+					event("c", "Ada", "x", "", ""), event("c", "Bob", "x", "", ""),
+					event("d", "Ada", "x", "__debezium.newkey", "ADA"), event("c", "ADA", "y", "__debezium.oldkey", "Ada"),
+					event("d", "Bob", "x", "", ""), event("c", "BOB", "z", "", ""), event("u", "BOB", "w", "", ""))
+				if code, stderr := r.run(t); code != 0 {
+					t.Fatalf("exit code %d:\n%s", code, stderr)
+				}
+				r.expect(t, caseResult{Query: `SELECT name, city FROM nick ORDER BY name::text COLLATE "C"`, Rows: [][]*string{{ptr("ADA"), ptr("y")}, {ptr("BOB"), ptr("w")}}})
+			})
+		}
+	}
+}
+
+// nickRun is case 21 with a table of its own.
+func nickRun(t *testing.T, setup string) *caseRun {
+	t.Helper()
+	c := loadCase(t, "21")
+	c.Setup = yaml.Node{}
+	r := newCaseRun(t, c)
+	r.exec(t, setup)
+	return r
 }
 
 // TestCasePlaceholderWithoutARow runs case 23 where the row that must keep its value is not there.
@@ -91,6 +182,129 @@ func TestCaseFlattenedRestarts(t *testing.T) {
 		}
 	}
 	r.expect(t, caseResult{Query: `SELECT id, qty, "__op" FROM stock`, Rows: [][]*string{{ptr("3"), ptr("8"), ptr("u")}}})
+}
+
+// TestCaseFlattenedWithOwnPrefixes runs case 26 with the metadata under another prefix, in fields and in headers.
+func TestCaseFlattenedWithOwnPrefixes(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(c *caseRecord, op string){
+		"fields": func(c *caseRecord, _ string) {
+			c.value = bytes.ReplaceAll(c.value, []byte(`"__op"`), []byte(`"dbz op"`))
+		},
+		"headers": func(c *caseRecord, op string) { c.headers = map[string][]byte{"dbz op": []byte(op)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := loadCase(t, "26")
+			r := newCaseRun(t, c)
+			r.exec(t, "DROP TABLE stock") // it is created without the metadata
+			r.config["source.flattened.field_prefix"] = "dbz "
+			r.config["source.flattened.header_prefix"] = "dbz "
+			records := c.records(t)
+			for i := range records {
+				if records[i].value == nil {
+					continue
+				}
+				var row map[string]any
+				if err := json.Unmarshal(records[i].value, &row); err != nil {
+					t.Fatal(err)
+				}
+				change(&records[i], fmt.Sprint(row["__op"]))
+				if name == "headers" {
+					records[i].value = fmt.Appendf(nil, `{"id":%v,"qty":%v}`, row["id"], row["qty"])
+				}
+			}
+			for i := range records { // with a schema, for the table to be created
+				records[i].value = withRowSchema(records[i].value)
+			}
+			r.produce(t, records...)
+			if code, stderr := r.run(t); code != 0 {
+				t.Fatalf("exit code %d:\n%s", code, stderr)
+			}
+			r.expect(t, caseResult{Query: "SELECT * FROM stock", Rows: c.result(t, "").Rows})
+		})
+	}
+}
+
+// withRowSchema wraps a flattened row of case 26.
+func withRowSchema(row []byte) []byte {
+	if row == nil {
+		return nil
+	}
+	fields := `{"type":"int32","field":"id"},{"type":"int32","field":"qty"}`
+	for _, name := range []string{"__deleted", "__op", "dbz op"} {
+		if bytes.Contains(row, []byte(`"`+name+`"`)) {
+			fields += `,{"type":"string","optional":true,"field":"` + name + `"}`
+		}
+	}
+	return fmt.Appendf(nil, `{"schema":{"type":"struct","fields":[%s],"name":"src1.shop.stock.Value"},"payload":%s}`, fields, row)
+}
+
+// TestDeletesOfFlattenedRowsByMode deletes a row as each delete.tombstone.handling.mode sends it.
+func TestDeletesOfFlattenedRowsByMode(t *testing.T) {
+	t.Parallel()
+	gone, rewritten, tombstone := "1", `{"id":1,"qty":5,"__deleted":"true"}`, ""
+	for mode, test := range map[string]struct {
+		values []string // of the records that the delete becomes; empty: null
+		rows   string   // that are left
+	}{
+		"drop":                   {nil, "2"}, // nothing tells of the delete
+		"tombstone":              {[]string{tombstone}, gone},
+		"delete-to-tombstone":    {[]string{tombstone}, gone},
+		"rewrite":                {[]string{rewritten}, gone},
+		"rewrite-with-tombstone": {[]string{rewritten, tombstone}, gone},
+	} {
+		for _, rows := range []string{"100000", "1"} {
+			t.Run(mode+"/rows="+rows, func(t *testing.T) {
+				t.Parallel()
+				r := newCaseRun(t, loadCase(t, "26"))
+				r.config["checkpoint.rows"] = rows
+				key := []byte(`{"id":1}`)
+				records := []caseRecord{
+					{topic: "src1.shop.stock", key: key, value: []byte(`{"id":1,"qty":5}`)},
+					{topic: "src1.shop.stock", key: []byte(`{"id":2}`), value: []byte(`{"id":2,"qty":5}`)},
+				}
+				for _, v := range test.values {
+					record := caseRecord{topic: "src1.shop.stock", key: key}
+					if v != tombstone {
+						record.value = []byte(v)
+					}
+					records = append(records, record)
+				}
+				r.produce(t, records...)
+				if code, stderr := r.run(t); code != 0 {
+					t.Fatalf("exit code %d:\n%s", code, stderr)
+				}
+				r.expect(t, caseResult{Query: "SELECT count(*) FROM stock", Rows: [][]*string{{&test.rows}}})
+			})
+		}
+	}
+}
+
+// TestCaseOwnPlaceholder runs case 23 with another unavailable.value.placeholder.
+func TestCaseOwnPlaceholder(t *testing.T) {
+	t.Parallel()
+	for option, sent := range map[string]string{"(not sent)": "(not sent)", "hex:286e6f742073656e7429": "(not sent)"} {
+		t.Run(option, func(t *testing.T) {
+			t.Parallel()
+			c := loadCase(t, "23")
+			r := newCaseRun(t, c)
+			r.config["source.unavailable_value"] = option
+			records := c.records(t)
+			for i := range records {
+				v := records[i].value
+				for _, form := range []func(string) string{strings.Clone, func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }} {
+					v = bytes.ReplaceAll(v, jsonString(form(debezium.DefaultUnavailable)), jsonString(form(sent)))
+				}
+				records[i].value = v
+			}
+			r.produce(t, records...)
+			if code, stderr := r.run(t); code != 0 {
+				t.Fatalf("exit code %d:\n%s", code, stderr)
+			}
+			r.expect(t, c.result(t, ""))
+		})
+	}
 }
 
 // TestTombstonesAloneDoNothing starts at a tombstone whose delete came before: of a table that the target does not have,

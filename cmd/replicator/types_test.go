@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,7 +38,11 @@ func TestTypesAreDocumentedAsTheyArrive(t *testing.T) {
 	doc.WriteString(typesHead)
 	for _, s := range typeSections {
 		fmt.Fprintf(&doc, "\n## %s\n\n| at the source | sent as | for example | column created | holds |\n|---|---|---|---|---|\n", s.title)
-		for i, got := range arrivedTypes(t, s) {
+		arrived, stderr := arrivedTypes(t, "types_"+s.connector, "", s)
+		if n := strings.Count(stderr, "the target has no "); s.connector == "mysql" && n != 3 || s.connector == "postgresql" && n != 4 {
+			t.Errorf("%s: the log says of %d columns that the target lacks an extension, want the spatial ones and vectors:\n%s", s.title, n, stderr)
+		}
+		for i, got := range arrived {
 			r := s.rows[i]
 			fmt.Fprintf(&doc, "| %s | %s | `%s` | `%s` | `%s` |\n", r.source, sentAs(t, r.schema), cell(r.value), got[0], cell(got[1]))
 		}
@@ -57,11 +62,39 @@ func TestTypesAreDocumentedAsTheyArrive(t *testing.T) {
 	}
 }
 
-// arrivedTypes returns the type and the value of each row's column in the target.
-func arrivedTypes(t *testing.T, s typeSection) [][2]string {
+// TestExtensionsTypesAreUsed sends the types of PostGIS and pgvector into a target that has types of their names.
+func TestExtensionsTypesAreUsed(t *testing.T) {
+	t.Parallel()
+	const setup = `CREATE SCHEMA gis; CREATE DOMAIN gis.geometry AS text; CREATE DOMAIN gis.geography AS text; CREATE DOMAIN vector AS text;
+CREATE DOMAIN gis.vector AS bytea; CREATE TABLE geometry (id int)`
+	var s typeSection
+	for _, r := range typeSections[1].rows {
+		if strings.Contains(r.source, "Post") || strings.Contains(r.source, "vector (") {
+			s.rows = append(s.rows, r)
+		}
+	}
+	s.connector = "postgresql"
+	got, stderr := arrivedTypes(t, "types_of_extensions", setup, s)
+	want := [][2]string{
+		{"gis.geometry", "0101000020e6100000000000000000f03f0000000000000040"},
+		{"gis.geography", "0101000020e6100000000000000000f03f0000000000000040"},
+		{"vector", "[0.1,-2.5]"},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if strings.Contains(stderr, "the target has no ") {
+		t.Errorf("the log misses an extension:\n%s", stderr)
+	}
+}
+
+// arrivedTypes returns the type and the value of each row's column in the target, a new database with setup, and the log.
+func arrivedTypes(t *testing.T, name, setup string, s typeSection) ([][2]string, string) {
 	t.Helper()
-	name := "types_" + s.connector
 	r := &caseRun{url: caseDatabase(t, name), config: map[string]string{}}
+	if setup != "" {
+		r.exec(t, setup)
+	}
 	var fields, values, changes []string
 	for i, row := range s.rows {
 		fields = append(fields, fmt.Sprintf(`%s,"optional":true,"field":"c%d"}`, strings.TrimSuffix(row.schema, "}"), i))
@@ -91,7 +124,8 @@ func arrivedTypes(t *testing.T, s typeSection) [][2]string {
 	}
 	config := fmt.Sprintf("pipeline: %s\nsource: {brokers: [%s], topics: ['%s\\.d\\.t']}\ntarget: {url: '%s'}\nhttp: {listen: ''}\n",
 		name, strings.Join(caseBroker(t).Addrs(), ", "), name, r.url)
-	if code, stderr := r.runConfig(t.Context(), t, config); code != 0 {
+	code, stderr := r.runConfig(t.Context(), t, config)
+	if code != 0 {
 		t.Fatalf("%s: exit code %d:\n%s", s.title, code, stderr)
 	}
 	types := r.exec(t, "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 't'::regclass AND attnum > 0 ORDER BY attnum")
@@ -112,7 +146,7 @@ func arrivedTypes(t *testing.T, s typeSection) [][2]string {
 			t.Errorf("%s: %s arrived as NULL", s.title, s.rows[i].source)
 		}
 	}
-	return out
+	return out, stderr
 }
 
 // sentAs names a field's type for the document: Kafka Connect's, and the semantic name.
@@ -147,10 +181,13 @@ parameters ` + "`__debezium.source.column.*`" + ` that the connector's option ` 
 schema. A table that you create yourself may have other types: a value that one cannot hold without loss stops the pipeline
 with an error that names table, column, topic, partition, offset and key.
 
-- Times: PostgreSQL holds microseconds. Nanoseconds are cut off towards the past, in keys and values alike. A column with fewer
-  digits, as in ` + "`timestamp(3)`" + `, refuses a value with more.
+- Times: PostgreSQL holds microseconds. Nanoseconds are cut off towards the past, in keys and values alike; the log counts such
+  values by column. A column with fewer digits, as in ` + "`timestamp(3)`" + `, refuses a value with more.
 - Integers into a boolean column are true unless they are 0; booleans into an integer column are 1 and 0.
-- A name of a semantic type that is not known here is passed over, and its primitive type counts.
+- A name of a semantic type that is not known here is passed over, and its primitive type counts; the log says so once for
+  each column.
+- Spatial types and vectors become those of PostGIS and pgvector where the target has them when the replicator starts: geometry,
+  geography, and vector, of at most 16000 numbers. The examples are of a target without them.
 - Bytes that come as text (` + "`binary.handling.mode`" + ` base64, base64-url-safe, hex) are decoded as ` + "`source.binary`" + ` says.
 - In place of a value that the source did not send comes ` + "`__debezium_unavailable_value`" + `, in a form for every type. The stored
   value stays.

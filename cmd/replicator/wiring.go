@@ -70,7 +70,10 @@ func openSource(c *config, log *slog.Logger) (*kafka.Source, error) {
 
 // openDecoder describes how records are read. It connects to nothing.
 func openDecoder(c *config, log *slog.Logger) (*debezium.Decoder, error) {
-	d := debezium.DecoderConfig{Format: formats[c.Source.Format]}
+	d := debezium.DecoderConfig{
+		Format: formats[c.Source.Format], Unavailable: c.Source.Unavailable,
+		FieldPrefix: c.Source.FieldPrefix, HeaderPrefix: c.Source.HeaderPrefix,
+	}
 	if log != nil {
 		d.Chose = func(topic string, f debezium.Format) {
 			log.Info("found a topic's format", "pipeline", c.Pipeline, "topic", topic, "format", f.String())
@@ -225,7 +228,7 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 	options.Binary = c.Source.Binary
 	options.TimePrecision = c.Source.TimePrecision
 	options.Units = &sqlgen.TimeUnits{}
-	options.Changed = altered.count
+	options.Changed, options.Cut, options.Unknown = altered.counter(nulAltered), altered.counter(nanosCut), altered.unknown
 	out := checkpoint.Config{
 		Pipeline: c.Pipeline, Delivery: c.Delivery,
 		Interval: c.Checkpoint.Interval, MinInterval: c.Checkpoint.MinInterval,
@@ -243,8 +246,14 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 	if statements, ok := e.store.(checkpoint.StatementLog); ok {
 		out.WriteAhead = statements
 	}
+	out.Tables.Rules = tableRules(c)
+	return out
+}
+
+func tableRules(c *config) []checkpoint.Rule {
+	var out []checkpoint.Rule
 	for _, r := range c.Tables {
-		out.Tables.Rules = append(out.Tables.Rules, checkpoint.Rule{Match: r.Match, Skip: r.Skip, Target: r.Target, Evolve: r.Evolve, Rows: r.Rows})
+		out = append(out, checkpoint.Rule{Match: r.Match, Skip: r.Skip, Target: r.Target, Evolve: r.Evolve, Rows: r.Rows})
 	}
 	return out
 }

@@ -341,6 +341,9 @@ func (t *txn) attempt(ctx context.Context, s *sqlgen.Statement) error {
 	return errors.Join(err, t.session.simple(ctx, "ROLLBACK TO SAVEPOINT attempt"))
 }
 
+var errCollision = errors.New("the target has another row whose key its collation or type takes for the same, as in Ada and ADA; " +
+	"give the key's columns a deterministic collation and a type such as text")
+
 // refusal is err as one about row i of s.
 func refusal(s *sqlgen.Statement, i int, err error) *sqlgen.RowError {
 	var origin sqlgen.Origin
@@ -349,7 +352,10 @@ func refusal(s *sqlgen.Statement, i int, err error) *sqlgen.RowError {
 	}
 	out := rowError(err, s.Table, origin)
 	var want *wantError
-	if errors.As(err, &want) {
+	switch missing := errors.As(err, &want); {
+	case missing && s.Kind == sqlgen.UpsertRows:
+		out.Class, out.Err = sqlgen.KeyCollision, errCollision
+	case missing:
 		out.Class = sqlgen.UnavailableValue
 		if origin.Key == "" { // a table without a key
 			out.Class = sqlgen.MissingRow

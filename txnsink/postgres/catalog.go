@@ -57,9 +57,12 @@ WHERE n.nspname = coalesce(nullif($1, ''), current_schema()) AND c.relname = $2`
 // readColumns reads columns. A domain's own NOT NULL counts as the column's.
 func readColumns(ctx context.Context, c *pgx.Conn, oid uint32, t *schema.Table) error {
 	const query = `SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull OR ty.typnotnull,
-	a.attidentity <> '', a.attgenerated <> '', pg_get_expr(d.adbin, d.adrelid), coalesce(col_description(a.attrelid, a.attnum), '')
+	a.attidentity <> '', a.attgenerated <> '', pg_get_expr(d.adbin, d.adrelid), coalesce(col_description(a.attrelid, a.attnum), ''),
+	coalesce(NOT co.collisdeterministic, false) OR coalesce(base.typname, ty.typname) = 'citext'
 FROM pg_catalog.pg_attribute a
 JOIN pg_catalog.pg_type ty ON ty.oid = a.atttypid
+LEFT JOIN pg_catalog.pg_type base ON base.oid = ty.typbasetype
+LEFT JOIN pg_catalog.pg_collation co ON co.oid = a.attcollation
 LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum`
@@ -71,7 +74,7 @@ ORDER BY a.attnum`
 	var formatType string
 	var identity bool
 	var def *string
-	_, err = pgx.ForEachRow(rows, []any{&col.Name, &formatType, &col.NotNull, &identity, &col.Generated, &def, &col.Comment}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&col.Name, &formatType, &col.NotNull, &identity, &col.Generated, &def, &col.Comment, &col.Folds}, func() error {
 		next := col
 		next.Type = sqlgen.PostgresType(formatType)
 		next.AutoIncrement = identity
@@ -81,6 +84,30 @@ ORDER BY a.attnum`
 			next.AutoIncrement = identity || strings.HasPrefix(text, "nextval(")
 		}
 		t.Columns = append(t.Columns, next)
+		return nil
+	})
+	return err
+}
+
+// readExtensions finds out what PostGIS's and pgvector's types are called here, wherever they are installed: a type that
+// SQL finds without a schema comes before others.
+func (s *Sink) readExtensions(ctx context.Context, c *pgx.Conn) error {
+	const query = `SELECT DISTINCT ON (typname) typname::text, format_type(oid, NULL) FROM pg_catalog.pg_type
+WHERE typname IN ('geometry', 'geography', 'vector') AND typtype IN ('b', 'd') ORDER BY typname, pg_type_is_visible(oid) DESC, oid`
+	rows, err := c.Query(ctx, query)
+	if err != nil {
+		return err
+	}
+	var name, native string
+	_, err = pgx.ForEachRow(rows, []any{&name, &native}, func() error {
+		switch name {
+		case "geometry":
+			s.dialect.Geometry = native
+		case "geography":
+			s.dialect.Geography = native
+		case "vector":
+			s.dialect.Vector = native
+		}
 		return nil
 	})
 	return err

@@ -32,8 +32,9 @@ type Config struct {
 
 // Sink is the transactions and the catalog of one PostgreSQL database, for one pipeline. It is safe for concurrent use.
 type Sink struct {
-	config Config
-	pg     *pgx.ConnConfig
+	config  Config
+	pg      *pgx.ConnConfig
+	dialect sqlgen.Postgres
 
 	mu       sync.Mutex
 	epoch    int64 // that Fence was given; 0: none
@@ -70,7 +71,10 @@ func Open(ctx context.Context, c Config) (*Sink, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Sink{config: c, pg: pg, workers: make(map[int]*worker)}
-	return s, s.control(ctx, func(*pgx.Conn) error { return nil })
+	if err := s.control(ctx, func(c *pgx.Conn) error { return s.readExtensions(ctx, c) }); err != nil {
+		return nil, plain(err)
+	}
+	return s, nil
 }
 
 // FiresTriggers says whether the target's triggers fire for what this sink writes: its role may not turn them off.
@@ -81,7 +85,7 @@ func (s *Sink) FiresTriggers() bool {
 }
 
 // Dialect returns PostgreSQL's.
-func (s *Sink) Dialect() sqlgen.Dialect { return sqlgen.Postgres{} }
+func (s *Sink) Dialect() sqlgen.Dialect { return s.dialect }
 
 // Begin opens a transaction on the worker's session. Fence must have been given the ID's epoch.
 func (s *Sink) Begin(ctx context.Context, id txnsink.ID) (txnsink.Txn, error) {

@@ -26,7 +26,11 @@ const (
 func checkTarget(ctx context.Context, c *config, tables []knownTable, f *findings) {
 	ctx, cancel := within(ctx, checkTargetTimeout)
 	defer cancel()
-	sink, err := openSink(ctx, c, nil)
+	if isMySQL(c.Target.URL) {
+		checkMySQLTarget(ctx, c, f)
+		return
+	}
+	sink, err := openPostgres(ctx, c, nil)
 	if err != nil {
 		f.fail("target", "see to target.url and the server", "%s", reason(err))
 		return

@@ -54,6 +54,7 @@ type sourceConfig struct {
 
 type targetConfig struct {
 	URL   string // holds a password: for drivers only, see redact
+	TLS   tlsConfig
 	Table string
 }
 
@@ -158,6 +159,9 @@ func parseConfig(file string, text []byte, overrides []string, getenv func(strin
 	}
 	if c.Source.RegistryTLS.On && !strings.HasPrefix(c.Source.Registry.URL, "https://") {
 		d.missing("source.registry.url", "source.registry.tls needs one that begins with https://")
+	}
+	if c.Target.TLS.On && c.Target.URL != "" && !isMySQL(c.Target.URL) && !isMySQL(c.Checkpoint.Store) {
+		d.fail(member(member(d.root, "target"), "tls"), "target.tls", "is for mysql:// and mariadb://; a postgres:// URL takes sslmode and sslrootcert")
 	}
 	if err := d.err(); err != nil {
 		return config{}, err

@@ -19,6 +19,7 @@ import (
 	"replicator/debezium/registry"
 	"replicator/schema"
 	"replicator/sqlgen"
+	"replicator/txnsink/mysql"
 )
 
 // configKeys is every key of the configuration file, in the order of config.example.yaml, and where its value goes.
@@ -108,7 +109,7 @@ func sourceKeys(c *sourceConfig) section {
 func targetKeys(c *targetConfig) section {
 	return section{
 		{name: "url", value: targetURL(&c.URL), required: "the database to write to, as in postgres://user:${PGPASSWORD}@host:5432/db"},
-		{name: "tls", value: off{"TLS settings beside the URL; a postgres:// URL takes sslmode and sslrootcert"}},
+		{name: "tls", value: tlsSection{&c.TLS}},
 		{name: "table", value: word(&c.Table, tableTemplate)},
 	}
 }
@@ -260,18 +261,25 @@ func targetURL(p *string) secret {
 		switch {
 		case !ok:
 			return errors.New("must be a URL, as in postgres://user:${PGPASSWORD}@host:5432/db")
-		case scheme == "mysql" || scheme == "mariadb":
-			return fmt.Errorf("%s:// is not yet served by this version; it must be a postgres:// URL", scheme)
-		case scheme != "postgres" && scheme != "postgresql":
-			return fmt.Errorf("%q is none of its schemes; it must be a postgres:// URL", scheme)
+		case scheme != "postgres" && scheme != "postgresql" && !isMySQL(s):
+			return fmt.Errorf("%q is none of its schemes; it must be a postgres://, mysql:// or mariadb:// URL", scheme)
 		}
-		// The parser's error repeats what it could not read, and that may be the password.
-		if _, err := url.Parse(s); err != nil {
-			return errors.New("cannot be read as a URL; characters such as @ / # % of a password must be percent-encoded, or come from ${NAME}, which encodes them")
-		}
-		*p = s
-		return nil
+		return databaseURL(p, s)
 	}
+}
+
+// databaseURL sets p to a URL that can be read.
+func databaseURL(p *string, s string) error {
+	if isMySQL(s) {
+		if err := mysql.CheckURL(s); err != nil {
+			return err
+		}
+	} else if _, err := url.Parse(s); err != nil {
+		// The parser's error repeats what it could not read, and that may be the password.
+		return errors.New("cannot be read as a URL; characters such as @ / # % of a password must be percent-encoded, or come from ${NAME}, which encodes them")
+	}
+	*p = s
+	return nil
 }
 
 // verifySource is the source database's URL, or nothing. It may hold a password.
@@ -350,14 +358,10 @@ func checkpointStore(p *string) func(string) error {
 		case isFile && dir == "":
 			return errors.New("file: needs a directory, as in file:/var/lib/replicator")
 		case isFile:
-		case isURL && (scheme == "mysql" || scheme == "mariadb"):
-			return fmt.Errorf("%s:// is not yet served by this version; it must be target, file:DIR or a postgres:// URL", scheme)
-		case isURL && (scheme == "postgres" || scheme == "postgresql"):
-			if _, err := url.Parse(s); err != nil {
-				return errors.New("cannot be read as a URL; characters such as @ / # % of a password must be percent-encoded, or come from ${NAME}, which encodes them")
-			}
+		case isURL && (scheme == "postgres" || scheme == "postgresql" || isMySQL(s)):
+			return databaseURL(p, s)
 		default:
-			return errors.New("must be target (tables in the target database), file:DIR or a postgres:// URL")
+			return errors.New("must be target (tables in the target database), file:DIR, or a postgres://, mysql:// or mariadb:// URL")
 		}
 		*p = s
 		return nil

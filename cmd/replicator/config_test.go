@@ -56,9 +56,10 @@ func TestConfigErrorsNameLineKeyAndRemedy(t *testing.T) {
 		{"checkpoint: {interval: -1s}", `c.yaml:7: checkpoint.interval: "-1s" must be a duration of at least 1ms, with a unit: 500ms, 1s, 2m`},
 		{"checkpoint: {bytes: 64 Mib}", `c.yaml:7: checkpoint.bytes: "64 Mib" must be a size in bytes of at least 1: 64MiB, 1GiB, 500kB, 1048576`},
 		{"checkpoint: {bytes: 99999999999GiB}", `c.yaml:7: checkpoint.bytes: "99999999999GiB" must be a size in bytes of at least 1: 64MiB, 1GiB, 500kB, 1048576`},
-		{"checkpoint: {store: nowhere}", "c.yaml:7: checkpoint.store: must be target (tables in the target database), file:DIR or a postgres:// URL"},
+		{"checkpoint: {store: nowhere}", "c.yaml:7: checkpoint.store: must be target (tables in the target database), file:DIR, or a postgres://, mysql:// or mariadb:// URL"},
 		{"checkpoint: {store: 'file:'}", "c.yaml:7: checkpoint.store: file: needs a directory, as in file:/var/lib/replicator"},
-		{"checkpoint: {store: 'mysql://u:secret@h/d'}", "c.yaml:7: checkpoint.store: mysql:// is not yet served by this version; it must be target, file:DIR or a postgres:// URL"},
+		{"checkpoint: {store: 'redis://u:secret@h/d'}", "c.yaml:7: checkpoint.store: must be target (tables in the target database), file:DIR, or a postgres://, mysql:// or mariadb:// URL"},
+		{"checkpoint: {store: 'mysql://u:secret@h'}", "c.yaml:7: checkpoint.store: must name the database, as in mysql://user@host:3306/database: the replicator's own tables are in it"},
 		{"checkpoint: {store: 'postgres://u:sec%zzret@h/d'}", "c.yaml:7: checkpoint.store: cannot be read as a URL; characters such as @ / # % of a password must be percent-encoded, or come from ${NAME}, which encodes them"},
 		{"schema: {create: perhaps}", `c.yaml:7: schema.create: "perhaps" must be true or false`},
 		{"schema: {types: {nul: keep}}", `c.yaml:7: schema.types.nul: "keep" is none of its values; it must be stop, strip or replace`},
@@ -128,7 +129,9 @@ func TestConfigErrorsOfRequiredKeys(t *testing.T) {
 		{"topics:", "registry: {url: 'u:secret@r'}\n  topics:", "c.yaml:4: source.registry.url: must be http://HOST:PORT or https://HOST:PORT, with a path if the registry has one, as in http://127.0.0.1:8080/apis/ccompat/v7"},
 		{"topics:", "registry: {ids: subject}\n  topics:", `c.yaml:4: source.registry.ids: "subject" is none of its values; it must be auto, global or content`},
 		{"  url: postgres://u:secret@h/db\n", "", "c.yaml: target.url: is missing: the database to write to, as in postgres://user:${PGPASSWORD}@host:5432/db"},
-		{"postgres://u:secret@h/db", "mysql://u:secret@h/db", "c.yaml:6: target.url: mysql:// is not yet served by this version; it must be a postgres:// URL"},
+		{"postgres://u:secret@h/db", "oracle://u:secret@h/db", `c.yaml:6: target.url: "oracle" is none of its schemes; it must be a postgres://, mysql:// or mariadb:// URL`},
+		{"postgres://u:secret@h/db", "mysql://u:secret@h/db?tls=skip-verify", "c.yaml:6: target.url: has parameters after the database's name, and takes none: TLS is set by target.tls"},
+		{"postgres://u:secret@h/db", "postgres://u:secret@h/db\n  tls: {}", "c.yaml:7: target.tls: is for mysql:// and mariadb://; a postgres:// URL takes sslmode and sslrootcert"},
 		{"postgres://u:secret@h/db", "postgres://u:sec%zzret@h/db", "c.yaml:6: target.url: cannot be read as a URL; characters such as @ / # % of a password must be percent-encoded, or come from ${NAME}, which encodes them"},
 		{"  url:", "  table: '{tabel}'\n  url:", `c.yaml:6: target.table: "{tabel}" may have {topic}, {database}, {schema} and {table} in braces, and no other braces`},
 		{"  url:", "  table: a.b.c\n  url:", `c.yaml:6: target.table: "a.b.c" must be TABLE or SCHEMA.TABLE, as in {database}.{table}`},
@@ -237,7 +240,7 @@ func TestSetErrorsNameTheFlag(t *testing.T) {
 		"source.unavailable_value=":      `--set source.unavailable_value: source.unavailable_value: "" must not be empty: an empty text would never be a value`,
 		"source.flattened.field_prefix=": `--set source.flattened.field_prefix: source.flattened.field_prefix: "" must not be empty: without a prefix metadata cannot be told from columns`,
 		"source.topics=a":                "--set source.topics: source.topics: must be a list, as in [a, b], not a single value",
-		"target.url=mysql://u:p@h":       "--set target.url: target.url: mysql:// is not yet served by this version; it must be a postgres:// URL",
+		"target.url=mysql://u:p@h":       "--set target.url: target.url: must name the database, as in mysql://user@host:3306/database: the replicator's own tables are in it",
 	} {
 		_, err := parseConfig("c.yaml", []byte(minimal), []string{flag}, env())
 		if err == nil || err.Error() != want {

@@ -376,15 +376,6 @@ func later(what string, def ...string) scalar {
 	}
 }
 
-// off is a section that this version knows and does not serve: it must be absent, or have no value.
-type off struct{ what string }
-
-func (o off) set(d *document, n *yaml.Node, path string) {
-	if n = resolve(n); !isNull(n) {
-		d.fail(n, path, "is not yet served by this version (%s); leave the key out", o.what)
-	}
-}
-
 // resolve follows a YAML alias.
 func resolve(n *yaml.Node) *yaml.Node {
 	if n != nil && n.Kind == yaml.AliasNode {

@@ -10,13 +10,13 @@ import (
 
 	"replicator/checkpoint"
 	"replicator/checkpoint/file"
+	mystore "replicator/checkpoint/mysql"
 	pgstore "replicator/checkpoint/postgres"
 	"replicator/debezium"
 	"replicator/debezium/kafka"
 	"replicator/debezium/registry"
 	"replicator/sqlgen"
 	"replicator/txnsink"
-	"replicator/txnsink/postgres"
 )
 
 // schemaWait is how long the first row of a table waits for the schema-change topic to describe the table: Debezium
@@ -106,11 +106,6 @@ func openRegistry(c *config) (*registry.Client, error) {
 // formats are the values of source.format.
 var formats = map[string]debezium.Format{"auto": debezium.Auto, "json": debezium.JSON, "avro": debezium.Avro}
 
-// openSink connects to the target.
-func openSink(ctx context.Context, c *config, log *slog.Logger) (*postgres.Sink, error) {
-	return postgres.Open(ctx, postgres.Config{URL: c.Target.URL, Pipeline: c.Pipeline, Log: log})
-}
-
 // openStore opens the pipeline's checkpoints.
 func openStore(ctx context.Context, c *config) (checkpoint.Store, error) {
 	if dir, ok := strings.CutPrefix(c.Checkpoint.Store, "file:"); ok {
@@ -120,7 +115,19 @@ func openStore(ctx context.Context, c *config) (checkpoint.Store, error) {
 		}
 		return s, nil
 	}
-	s, err := pgstore.Open(ctx, storeURL(c))
+	url := storeURL(c)
+	if isMySQL(url) {
+		t, err := c.Target.loadTLS()
+		if err != nil {
+			return nil, err
+		}
+		s, err := mystore.Open(ctx, url, t)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+	s, err := pgstore.Open(ctx, url)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +151,7 @@ func ownStore(c *config) bool {
 type ends struct {
 	source  *kafka.Source
 	decoder *debezium.Decoder
-	sink    *postgres.Sink
+	sink    txnsink.Sink
 	store   checkpoint.Store
 }
 
@@ -185,15 +192,15 @@ func (e *ends) connect(ctx context.Context, c *config, log *slog.Logger) (err er
 		return err
 	}
 	if c.Delivery == checkpoint.TwoPhase {
-		if _, err := e.sink.CheckTwoPhase(ctx); err != nil {
+		if err := mustPrepare(ctx, e.sink, log); err != nil {
 			return err
 		}
 	}
-	if err := postgres.Up(ctx, c.Target.URL); err != nil {
+	if err := migrateUp(ctx, c, c.Target.URL); err != nil {
 		return err
 	}
 	if ownStore(c) {
-		if err := postgres.Up(ctx, storeURL(c)); err != nil {
+		if err := migrateUp(ctx, c, storeURL(c)); err != nil {
 			return fmt.Errorf("checkpoint.store %s: %w", redact(c.Checkpoint.Store), err)
 		}
 	}

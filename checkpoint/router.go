@@ -140,14 +140,26 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job) error {
 }
 
 func (r *router) completed(cp Checkpoint) {
-	r.outstanding = false
+	r.outstanding, r.gather = false, false
 	r.answer(cp)
 	r.tellRepeated()
 	r.progress.Checkpoint, r.progress.Rows = cp.ID, r.progress.Rows+cp.Rows
 	r.report()
 }
 
-func (r *router) full() bool { return r.rows >= int64(r.Rows) || r.bytes >= r.Bytes }
+func (r *router) full() bool {
+	rows := int64(r.Rows)
+	if r.gather {
+		rows *= gatherTimes
+	}
+	return r.rows >= rows || r.bytes >= r.Bytes
+}
+
+// A checkpoint that gathers has gatherTimes the rows of another, and is cut when nothing more has come for gatherWait.
+const (
+	gatherTimes = 8
+	gatherWait  = time.Second
+)
 
 // due says whether a checkpoint is to be cut now. more says that fetched batches wait to be routed.
 func (r *router) due(now time.Time, ending, drained bool) bool {
@@ -161,6 +173,9 @@ func (r *router) due(now time.Time, ending, drained bool) bool {
 		return false
 	}
 	since := now.Sub(r.lastCut)
+	if r.gather {
+		return ending || r.full() || drained && r.behind == 0 && since >= gatherWait
+	}
 	return ending || r.full() || since >= r.Interval ||
 		r.rows > 0 && drained && r.behind == 0 && since >= r.MinInterval
 }
@@ -175,7 +190,10 @@ func (r *router) wait(now time.Time) time.Duration {
 		return most
 	}
 	d := min(r.Interval, most)
-	if r.rows > 0 && r.behind == 0 {
+	switch {
+	case r.gather:
+		d = gatherWait
+	case r.rows > 0 && r.behind == 0:
 		d = min(d, r.MinInterval)
 	}
 	d -= now.Sub(r.lastCut)
@@ -305,7 +323,7 @@ func (r *router) route(ctx context.Context, j *job) (whole bool, _ error) {
 	}
 	r.bytes += int64(j.batch.Bytes)
 	r.sinceFlushLen += int64(j.batch.Bytes)
-	flush := (r.sinceFlush >= min(flushRows, int64(r.Rows)) || r.sinceFlushLen >= flushBytes) && !r.halfMoved(time.Now())
+	flush := !r.gather && (r.sinceFlush >= min(flushRows, int64(r.Rows)) || r.sinceFlushLen >= flushBytes) && !r.halfMoved(time.Now())
 	return true, r.sendItems(ctx, items, flush)
 }
 

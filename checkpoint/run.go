@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"replicator/sqlgen"
 	"replicator/txnsink"
 )
 
@@ -23,11 +24,12 @@ func Run(ctx context.Context, c Config) error {
 		return fmt.Errorf("pipeline %s: %w", c.Pipeline, err)
 	}
 	delay := firstBackoff
-	widen := widening{}
+	widen, gather := widening{}, false
 	for {
-		r := &run{Config: c, stop: ctx.Done(), widen: widen}
+		r := &run{Config: c, stop: ctx.Done(), widen: widen, gather: gather}
 		err := r.once(ctx)
-		if err == nil || txnsink.Permanent(err) && !r.settled {
+		gather = dependent(err) && (!gather || r.progressed)
+		if err == nil || txnsink.Permanent(err) && !r.settled && !gather {
 			return err
 		}
 		if r.decided {
@@ -56,6 +58,7 @@ type run struct {
 
 	widen   widening // outlives the run
 	settled bool     // the row that ended the run may pass in the next one
+	gather  bool     // the first checkpoint takes in all that it can: the run before cut rows apart that depend on each other
 
 	last       Checkpoint // the last saved checkpoint; Epoch is this run's
 	decided    bool       // last was saved by this run's recovery or later
@@ -64,3 +67,10 @@ type run struct {
 
 // errDone ends a run's goroutines when there is nothing more to do.
 var errDone = errors.New("done")
+
+// dependent says whether a row was refused for another one, which may have been in another batch or checkpoint: rows that trade a
+// unique value, or a child that was read before its parent.
+func dependent(err error) bool {
+	var row *sqlgen.RowError
+	return errors.As(err, &row) && (row.Class == sqlgen.UniqueViolation || row.Class == sqlgen.ForeignKey)
+}

@@ -32,23 +32,26 @@ func TestCaseUniqueValuesTraded(t *testing.T) {
 		"reversed":        {reversed, c.result(t, "")},
 		"freed and taken": {[]caseRecord{taken, gone}, freed},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newCaseRun(t, c)
-			r.config["source.deduplicate"] = "false" // the order is not that of the source's positions
-			r.produce(t, v.records...)
-			if code, stderr := r.run(t); code != 0 {
-				t.Fatalf("exit code %d:\n%s", code, stderr)
-			}
-			r.expect(t, v.want)
-		})
+		for _, rows := range []string{"100000", "1"} { // a checkpoint that parts the rows is done again with more of them
+			t.Run(name+" rows="+rows, func(t *testing.T) {
+				t.Parallel()
+				r := newCaseRun(t, c)
+				r.config["source.deduplicate"] = "false" // the order is not that of the source's positions
+				r.config["checkpoint.rows"] = rows
+				r.produce(t, v.records...)
+				if code, stderr := r.run(t); code != 0 {
+					t.Fatalf("exit code %d:\n%s", code, stderr)
+				}
+				r.expect(t, v.want)
+			})
+		}
 	}
 }
 
 // TestCaseChildBeforeParent runs case 46, also as a role for which the target checks foreign keys.
 func TestCaseChildBeforeParent(t *testing.T) {
 	t.Parallel()
-	for _, role := range []string{"", "case46"} {
+	for role, rows := range map[string]string{"": "100000", "case46": "100000", "case46_apart": "1"} {
 		t.Run("role="+role, func(t *testing.T) {
 			t.Parallel()
 			c := loadCase(t, "46")
@@ -62,6 +65,7 @@ func TestCaseChildBeforeParent(t *testing.T) {
 				u.User = url.User(role)
 				r.target = u.String()
 			}
+			r.config["checkpoint.rows"] = rows
 			r.produce(t, c.records(t)...)
 			if code, stderr := r.run(t); code != 0 {
 				t.Fatalf("exit code %d:\n%s", code, stderr)

@@ -9,7 +9,6 @@ import (
 	"replicator/debezium"
 	"replicator/schema"
 	"replicator/sqlgen"
-	"replicator/txnsink"
 )
 
 // A lane is told to apply what it has folded at the first of these, so that memory stays bounded and the database works
@@ -61,6 +60,10 @@ type router struct {
 	asked         []chan<- Checkpoint              // for a savepoint, the next cut
 	promised      []chan<- Checkpoint              // the outstanding checkpoint, which is a savepoint
 
+	counts  map[sourceTable]*count // since the last cut
+	oldest  time.Time              // of what was routed since the last cut; zero: nothing, or its age is not known
+	cutting time.Time              // likewise, of the outstanding checkpoint
+
 	progress Progress
 	told     int64 // of progress.Repeated: how many were logged
 }
@@ -70,6 +73,7 @@ func newRouter(r *run, t *tables, lanes []*lane, reader Reader, ends map[debeziu
 		run: r, tables: t, lanes: lanes, reader: reader, ends: ends, cuts: cuts, saved: saved,
 		held:      map[debezium.Partition]*held{},
 		positions: r.last.Positions.Clone(), ahead: r.last.Ahead, next: r.last.ID + 1,
+		counts: map[sourceTable]*count{},
 		limits: map[debezium.Partition]int64{}, lags: map[debezium.Partition]int64{}, left: map[debezium.Partition]int64{},
 		lastCut: time.Now(), halves: map[debezium.Partition]time.Time{},
 	}
@@ -108,7 +112,8 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job) error {
 			}
 		}
 		jobs := ordered
-		if ending || r.outstanding && r.full() {
+		paused, change := r.Gate.state()
+		if ending || paused || r.outstanding && r.full() {
 			jobs = nil
 		}
 		if err := r.follow(ctx); err != nil {
@@ -125,6 +130,7 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job) error {
 		case <-stop:
 			stop, ending = nil, true
 		case <-timer.C:
+		case <-change:
 		case answer := <-savepoints:
 			r.asked = append(r.asked, answer)
 		case cp := <-r.saved:
@@ -138,7 +144,7 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job) error {
 }
 
 func (r *router) completed(cp Checkpoint) {
-	r.outstanding = false
+	r.outstanding, r.cutting = false, time.Time{}
 	r.answer(cp)
 	r.tellRepeated()
 	r.progress.Checkpoint, r.progress.Rows = cp.ID, r.progress.Rows+cp.Rows
@@ -213,6 +219,7 @@ func (r *router) take(ctx context.Context, j *job) error {
 }
 
 func (r *router) process(ctx context.Context, j *job) error {
+	r.noteAge(j.events)
 	whole, err := r.route(ctx, j)
 	if err != nil || !whole {
 		return err
@@ -284,7 +291,9 @@ func (r *router) route(ctx context.Context, j *job) (whole bool, _ error) {
 			continue
 		}
 		r.noteHalf(e)
-		t := r.tables.entry(tableOf(e)).target
+		name := tableOf(e)
+		en := r.tables.entry(name)
+		t := en.target
 		if t == nil {
 			continue
 		}
@@ -293,6 +302,7 @@ func (r *router) route(ctx context.Context, j *job) (whole bool, _ error) {
 		}
 		n := laneOf(t, len(r.lanes))
 		items[n] = append(items[n], item{t, e})
+		r.count(name, en).add(e)
 		r.rows++
 		r.sinceFlush++
 		r.progress.Events++
@@ -344,8 +354,9 @@ func (r *router) noteHalf(e *debezium.Event) {
 func (r *router) cut(ctx context.Context) error {
 	r.ahead = beyond(r.ahead, r.positions)
 	b := &barrier{
-		id: r.next, positions: r.positions.Clone(), ahead: r.ahead, rows: r.rows, savepoint: len(r.asked) > 0,
-		lanes: len(r.lanes), txns: make(chan txnsink.Txn, len(r.lanes)), ended: make(chan struct{}),
+		told: Completed{Cut: time.Now(), Bytes: r.bytes, Tables: r.counted(), Ends: r.endsSeen()},
+		id:   r.next, positions: r.positions.Clone(), ahead: r.ahead, rows: r.rows, savepoint: len(r.asked) > 0,
+		lanes: len(r.lanes), passed: make(chan passed, len(r.lanes)), ended: make(chan struct{}),
 	}
 	for _, l := range r.lanes {
 		if err := send(ctx, l.in, work{barrier: b}); err != nil {
@@ -361,6 +372,7 @@ func (r *router) cut(ctx context.Context) error {
 	r.next++
 	r.asked, r.promised = nil, r.asked
 	r.rows, r.bytes, r.sinceFlush, r.sinceFlushLen = 0, 0, 0, 0
+	r.cutting, r.oldest = r.oldest, time.Time{}
 	r.dirty, r.outstanding, r.lastCut = false, true, time.Now()
 	return nil
 }
@@ -386,6 +398,9 @@ func (r *router) tellRepeated() {
 
 func (r *router) report() {
 	p := r.progress
-	p.Lag, p.ToGo = r.behind, r.toGo
+	p.Lag, p.ToGo, p.Oldest = r.behind, r.toGo, r.cutting
+	if p.Oldest.IsZero() {
+		p.Oldest = r.oldest
+	}
 	r.Config.Progress(p)
 }

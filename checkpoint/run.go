@@ -58,6 +58,8 @@ type run struct {
 	settled bool     // the row that ended the run may pass in the next one
 
 	last       Checkpoint // the last saved checkpoint; Epoch is this run's
+	committed  int        // by recovery, of what was in doubt
+	rolledBack int        // likewise
 	decided    bool       // last was saved by this run's recovery or later
 	progressed bool       // a checkpoint after recovery was completed
 }

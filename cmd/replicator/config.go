@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"replicator/checkpoint"
+	"replicator/cmd/replicator/ops"
 	"replicator/debezium"
 	"replicator/debezium/registry"
 	"replicator/schema"
@@ -27,6 +28,8 @@ type config struct {
 	Schema     schemaConfig
 	HTTP       httpConfig
 	Log        logConfig
+
+	Settings []ops.Setting // what was set, for people to see
 }
 
 type sourceConfig struct {
@@ -76,6 +79,7 @@ type schemaConfig struct {
 type httpConfig struct {
 	Listen string // empty: off
 	Token  string // a secret
+	Pprof  bool
 }
 
 type logConfig struct {
@@ -138,6 +142,7 @@ func parseConfig(file string, text []byte, overrides []string, getenv func(strin
 	if err := d.err(); err != nil {
 		return config{}, err
 	}
+	c.Settings = settings(root, d.root, "")
 	return c, nil
 }
 

@@ -50,7 +50,7 @@ var allowedImports = map[string][]string{
 		"checkpoint", "checkpoint/file", "checkpoint/postgres", "cmd/replicator/demo", "cmd/replicator/ops", "txnsink/postgres/preflight",
 		"github.com/spf13/cobra", "go.yaml.in/yaml/v3",
 	},
-	"cmd/replicator/ops": {"checkpoint"}, // and net/http
+	"cmd/replicator/ops": {"checkpoint", "debezium", "sqlgen", "txnsink", "github.com/prometheus/client_golang"}, // and net/http
 	"cmd/replicator/demo": {
 		"debezium", "debezium/debeziumtest", "debezium/kafka/broker", "txnsink/postgres/pgserver", "testdata/debezium",
 		"github.com/jackc/pgx/v5", // looks at the target with its own eyes

@@ -55,7 +55,8 @@ var allowedImports = map[string][]string{
 		"debezium", "debezium/debeziumtest", "debezium/kafka/broker", "txnsink/postgres/pgserver", "testdata/debezium",
 		"github.com/jackc/pgx/v5", // looks at the target with its own eyes
 	},
-	"e2e": {"github.com/jackc/pgx/v5"},
+	"e2e":         {"github.com/jackc/pgx/v5"},
+	"e2e/browser": {"debezium", "debezium/kafka/broker", "txnsink/postgres/pgserver", "github.com/jackc/pgx/v5", "github.com/chromedp/chromedp", "github.com/chromedp/cdproto"},
 }
 
 // testOnly is what tests may import besides: servers, suites, and drivers that serve as an oracle.

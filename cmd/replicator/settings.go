@@ -66,11 +66,22 @@ func inline(n *yaml.Node) string {
 	if n.Kind == yaml.ScalarNode {
 		return n.Value
 	}
-	flow := *n
+	flow := bare(n)
 	flow.Style = yaml.FlowStyle
-	text, err := yaml.Marshal(&flow)
+	text, err := yaml.Marshal(flow)
 	if err != nil {
 		return "(" + err.Error() + ")"
 	}
 	return strings.Join(strings.Fields(string(text)), " ")
+}
+
+// bare copies a node without the comments on it and below.
+func bare(n *yaml.Node) *yaml.Node {
+	c := *n
+	c.HeadComment, c.LineComment, c.FootComment = "", "", ""
+	c.Content = make([]*yaml.Node, len(n.Content))
+	for i, below := range n.Content {
+		c.Content[i] = bare(below)
+	}
+	return &c
 }

@@ -83,9 +83,9 @@ function show(s) {
 
   flow(by("flow"), s);
   timeline(by("timeline"), s.checkpoints, span);
-  text(by("checkpoints-note"), s.checkpoints.length ? `the last ${s.checkpoints.length}, by the time of their cut` : "");
+  text(by("checkpoints-note"), s.checkpoints.length ? `the last ${s.checkpoints.length === 1 ? "one" : s.checkpoints.length}, by the time of their cut` : "");
   fill(by("checkpoints"), s.checkpoints.slice(-6).reverse().map((c) => [
-    c.id + (c.savepoint ? " (savepoint)" : ""), when(c.cut), { n: whole.format(c.rows) }, { n: bytes(c.bytes) }, ...phases.map((p) => ({ n: span(c.phases[p]) })),
+    c.id + (c.savepoint ? " (savepoint)" : ""), when(c.cut), { n: whole.format(c.rows) }, { n: bytes(c.bytes) }, ...["apply", ...phases].map((p) => ({ n: span(c.phases[p]) })),
   ]), "No checkpoint was complete yet.");
   text(by("tables-note"), s.table_count > s.tables.length ? `${s.tables.length} of ${s.table_count}, those that changed last` : "since the process began");
   fill(by("tables"), s.tables.map((t) => [
@@ -97,7 +97,7 @@ function show(s) {
   fill(by("doubts"), s.in_doubt.map((d) => [{ wrap: d.transaction }, { n: span(d.age_seconds) }]), "None: every prepared transaction is decided.");
   fill(by("runs"), s.runs.slice().reverse().map((r) => [
     when(r.began), r.reason === "start" ? "process start" : "failed in " + r.reason, { n: r.epoch || "–" }, { n: r.epoch ? r.checkpoint : "–" },
-    r.epoch ? `${span(r.recovery_seconds)}; ${r.committed} committed, ${r.rolled_back} rolled back` : "not yet", { wrap: r.error || "" },
+    r.epoch ? `${span(r.recovery_seconds)}; ${r.committed} committed, ${r.rolled_back} rolled back` : "not reached", { wrap: r.error || "" },
   ]), "It has not begun to run.");
   by("pause").disabled = s.state === "paused" || !s.running;
   by("resume").disabled = s.state !== "paused";

@@ -9,11 +9,13 @@ export function element(name, attributes, ...children) {
   return e;
 }
 
-export const phases = ["apply", "align", "prepare", "save", "commit"];
+// What follows the cut of a checkpoint, in order. Applying runs beside it and is not a part of the sum.
+export const phases = ["align", "prepare", "save", "commit"];
 
 // flow draws source, checkpoint lanes and target. A narrow picture stands upright.
 export function flow(box, status) {
   const width = box.clientWidth;
+  if (!width) return;
   const narrow = width < 560;
   const shape = [narrow, width, status.source, status.target, status.partition_count, status.table_count, status.delivery].join("|");
   let svg = box.firstChild;
@@ -151,10 +153,13 @@ export class Plot {
     const width = this.box.clientWidth, height = 170, left = 46, bottom = 22, top = 8;
     if (!width) return;
     const end = this.list.length ? Date.parse(this.list[this.list.length - 1].at) : Date.now();
-    const begin = end - 3600e3;
+    // The window grows with what there is to see, up to an hour.
+    const age = this.list.length ? end - Date.parse(this.list[0].at) : 0;
+    const range = [300e3, 900e3, 1800e3].find((r) => age <= r) || 3600e3;
+    const begin = end - range;
     const values = this.list.map((s) => s[this.field]);
     const most = nice(Math.max(this.field === "rate" ? 10 : 1, ...values));
-    this.x = (s) => left + ((Date.parse(s.at) - begin) / 3600e3) * (width - left - 4);
+    this.x = (s) => left + ((Date.parse(s.at) - begin) / range) * (width - left - 4);
     const y = (v) => top + (1 - v / most) * (height - top - bottom);
     const parts = [];
     for (const share of [0, 0.5, 1]) {
@@ -162,15 +167,17 @@ export class Plot {
       label.textContent = this.format(most * share);
       parts.push(element("line", { class: "gridline", x1: left, x2: width, y1: y(most * share), y2: y(most * share) }), label);
     }
-    for (const share of width < 400 ? [0, 1] : [0, 0.25, 0.5, 0.75, 1]) {
+    for (const share of width < 480 ? [0, 1] : [0, 0.5, 1]) {
       const label = element("text", { x: left + share * (width - left - 4), y: height - 4, "text-anchor": share === 0 ? "start" : share === 1 ? "end" : "middle" });
-      label.textContent = clock(begin + share * 3600e3);
+      label.textContent = clock(begin + share * range, range < 900e3);
       parts.push(label);
     }
     if (this.list.length) {
       const line = this.list.map((s) => `${this.x(s).toFixed(1)} ${y(s[this.field]).toFixed(1)}`).join("L");
       const first = this.x(this.list[0]).toFixed(1), last = this.x(this.list[this.list.length - 1]).toFixed(1);
       parts.push(element("path", { class: "area", d: `M${first} ${y(0)}L${line}L${last} ${y(0)}Z` }), element("path", { class: "curve", d: "M" + line }));
+      const newest = this.list[this.list.length - 1];
+      parts.push(element("circle", { class: "newest", cx: this.x(newest), cy: y(newest[this.field]), r: 2.5 }));
     }
     const now = this.list[this.list.length - 1], read = this.list[this.at];
     if (read) parts.push(element("line", { class: "cross", x1: this.x(read), x2: this.x(read), y1: top, y2: height - bottom }));
@@ -229,7 +236,7 @@ export function timeline(box, list, format) {
 }
 
 export function legend(list) {
-  const what = { apply: "apply (mostly before the cut)", align: "align", prepare: "prepare", save: "save", commit: "commit" };
+  const what = { align: "align, with what is left to apply", prepare: "prepare", save: "save", commit: "commit" };
   list.replaceChildren(...phases.map((p) => {
     const li = document.createElement("li");
     li.append(element("svg", { viewBox: "0 0 10 10", "aria-hidden": "true" }, element("rect", { class: p, width: 10, height: 10, rx: 2 })), what[p]);

@@ -27,7 +27,7 @@ type barrier struct {
 	lanes     int
 	told      Completed
 	passed    chan passed   // with room for every lane
-	ended     chan struct{} // closed when the transactions are prepared or committed: lanes may begin new ones
+	committed chan struct{} // closed when the transactions are: lanes may begin new ones
 }
 
 // passed is what a lane adds to a barrier.
@@ -85,25 +85,18 @@ func (c *committer) complete(ctx context.Context, b *barrier) error {
 	txns, err := b.collect(ctx)
 	took := &b.told.Phases
 	took.Align = time.Since(b.told.Cut)
-	end := func(how func(txnsink.Txn) error) error {
-		if err := each(txns, how); err != nil {
-			return err
-		}
-		close(b.ended)
-		return nil
-	}
 	prepare := timed(&took.Prepare, func() error {
-		err := end(func(t txnsink.Txn) error { return t.PreCommit(ctx) })
+		err := each(txns, func(t txnsink.Txn) error { return t.PreCommit(ctx) })
 		c.tellDoubts(txns)
 		return err
 	})
-	commit := func() error { return end(func(t txnsink.Txn) error { return t.Commit(ctx, nil) }) }
+	commit := func() error { return each(txns, func(t txnsink.Txn) error { return t.Commit(ctx, nil) }) }
 	commitWithPositions := func() error {
 		text, err := encodeNote(note{Workers: c.Workers, Positions: listOf(b.positions)})
 		if err != nil {
 			return err
 		}
-		return end(func(t txnsink.Txn) error { return t.Commit(ctx, text) })
+		return each(txns, func(t txnsink.Txn) error { return t.Commit(ctx, text) })
 	}
 	save := timed(&took.Save, func() error { return c.save(ctx, b, txns) })
 	commitPrepared := func() error {
@@ -131,6 +124,7 @@ func (c *committer) complete(ctx context.Context, b *barrier) error {
 		}
 	}
 	if err == nil {
+		close(b.committed) // invariant 14
 		c.progressed = true
 		b.told.Checkpoint = c.last
 		c.Observe(b.told)

@@ -31,15 +31,17 @@ const idleWait = time.Hour
 // router is the one goroutine that owns the positions, the tables and the checkpoint number (invariant 1).
 type router struct {
 	*run
-	tables *tables
-	lanes  []*lane
-	ends   map[debezium.Partition]int64 // where the partitions ended at start, or the run ends
-	limits map[debezium.Partition]int64 // where partitions are not read any further
-	reader Reader
-	cuts   chan<- *barrier
-	saved  <-chan Checkpoint
-	held   map[debezium.Partition]*held
-	ddl    following
+	tables  *tables
+	lanes   []*lane
+	place   *placement
+	ends    map[debezium.Partition]int64 // where the partitions ended at start, or the run ends
+	limits  map[debezium.Partition]int64 // where partitions are not read any further
+	reader  Reader
+	cuts    chan<- *barrier
+	saved   <-chan Checkpoint
+	barrier *barrier // the last one that was cut
+	held    map[debezium.Partition]*held
+	ddl     following
 
 	positions debezium.Positions
 	ahead     []Ahead                      // what lanes had applied before the run began
@@ -70,7 +72,7 @@ type router struct {
 
 func newRouter(r *run, t *tables, lanes []*lane, reader Reader, ends map[debezium.Partition]int64, cuts chan<- *barrier, saved <-chan Checkpoint) *router {
 	rt := &router{
-		run: r, tables: t, lanes: lanes, reader: reader, ends: ends, cuts: cuts, saved: saved,
+		run: r, tables: t, lanes: lanes, place: newPlacement(len(lanes), r.Delivery == OnePhase), reader: reader, ends: ends, cuts: cuts, saved: saved,
 		held:      map[debezium.Partition]*held{},
 		positions: r.last.Positions.Clone(), ahead: r.last.Ahead, next: r.last.ID + 1,
 		counts: map[sourceTable]*count{},
@@ -286,22 +288,26 @@ func (r *router) route(ctx context.Context, j *job) (whole bool, _ error) {
 				}
 			}
 		}
+		name := tableOf(e)
+		en := r.tables.entry(name)
+		t := en.target
+		n, as, ok := r.place.of(t, e)
+		if !ok { // before the event is noted as seen: it comes after the barrier
+			if err := r.part(ctx, items, j, e); err != nil {
+				return false, err
+			}
+			items = make([][]item, len(r.lanes))
+			n, as, _ = r.place.of(t, e)
+		}
 		if r.repeats != nil && r.repeats.of(e) {
 			r.progress.Repeated++
 			continue
 		}
 		r.noteHalf(e)
-		name := tableOf(e)
-		en := r.tables.entry(name)
-		t := en.target
-		if t == nil {
+		if t == nil || applied(r.ahead, t, e) { // invariant 10
 			continue
 		}
-		if applied(r.ahead, t, e) { // invariant 10
-			continue
-		}
-		n := laneOf(t, len(r.lanes))
-		items[n] = append(items[n], item{t, e})
+		items[n] = append(items[n], item{as, e})
 		r.count(name, en).add(e)
 		r.rows++
 		r.sinceFlush++
@@ -328,16 +334,21 @@ func (r *router) sendItems(ctx context.Context, items [][]item, flush bool) erro
 	return nil
 }
 
-// laneOf keeps every row of a table on one lane, so that its order is the source's.
-func laneOf(t *sqlgen.Target, lanes int) int {
-	if lanes == 1 {
-		return 0
+// part cuts a checkpoint of what was routed so far, in the middle of a batch: e touches rows that are on different lanes.
+func (r *router) part(ctx context.Context, items [][]item, j *job, e *debezium.Event) error {
+	if err := r.sendItems(ctx, items, false); err != nil {
+		return err
 	}
-	h := uint32(2166136261) // FNV-1a
-	for _, c := range []byte(t.Table.Name.String()) {
-		h = (h ^ uint32(c)) * 16777619
+	r.moveTo(e.Partition, debezium.Position{Offset: e.Offset, TopicID: j.batch.TopicID})
+	for r.outstanding {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case cp := <-r.saved:
+			r.completed(cp)
+		}
 	}
-	return int(h % uint32(lanes))
+	return r.cut(ctx)
 }
 
 // noteHalf remembers that the last row event of a partition is the first half of a changed key.
@@ -356,8 +367,9 @@ func (r *router) cut(ctx context.Context) error {
 	b := &barrier{
 		told: Completed{Cut: time.Now(), Bytes: r.bytes, Tables: r.counted(), Ends: r.endsSeen()},
 		id:   r.next, positions: r.positions.Clone(), ahead: r.ahead, rows: r.rows, savepoint: len(r.asked) > 0,
-		lanes: len(r.lanes), passed: make(chan passed, len(r.lanes)), ended: make(chan struct{}),
+		lanes: len(r.lanes), passed: make(chan passed, len(r.lanes)), committed: make(chan struct{}),
 	}
+	r.barrier = b
 	for _, l := range r.lanes {
 		if err := send(ctx, l.in, work{barrier: b}); err != nil {
 			return err
@@ -369,12 +381,31 @@ func (r *router) cut(ctx context.Context) error {
 	if err := send(ctx, r.cuts, b); err != nil {
 		return err
 	}
+	r.place.passed()
 	r.next++
 	r.asked, r.promised = nil, r.asked
 	r.rows, r.bytes, r.sinceFlush, r.sinceFlushLen = 0, 0, 0, 0
 	r.cutting, r.oldest = r.oldest, time.Time{}
 	r.dirty, r.outstanding, r.lastCut = false, true, time.Now()
 	return nil
+}
+
+// abandon aborts the transactions that lanes had handed over when the run failed, and nobody has taken. It is called when all of
+// the run's goroutines have ended.
+func (r *router) abandon(ctx context.Context) {
+	for r.barrier != nil {
+		select {
+		case p := <-r.barrier.passed:
+			if p.txn == nil {
+				continue
+			}
+			if err := abort(ctx, p.txn); err != nil {
+				r.Log.Debug("abort after a failure", "error", err)
+			}
+		default:
+			return
+		}
+	}
 }
 
 // seen notes a partition's last stable offset, and keeps the sums of what is left to read.

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"regexp"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -12,6 +13,7 @@ import (
 	"replicator/checkpoint"
 	"replicator/cmd/replicator/ops"
 	"replicator/debezium"
+	"replicator/debezium/kafka"
 	"replicator/debezium/registry"
 	"replicator/schema"
 	"replicator/sqlgen"
@@ -26,6 +28,8 @@ type config struct {
 	Delivery   checkpoint.Delivery
 	Checkpoint checkpointConfig
 	Schema     schemaConfig
+	Workers    int
+	Verify     verifyConfig
 	HTTP       httpConfig
 	Log        logConfig
 
@@ -45,11 +49,15 @@ type sourceConfig struct {
 	Unavailable   string // the connector's unavailable.value.placeholder
 	FieldPrefix   string // of flattened rows' metadata
 	HeaderPrefix  string
-	Registry      registry.Config // its URL is empty if there is none
+	TLS           tlsConfig
+	SASL          kafka.SASL
+	Registry      registry.Config // its URL is empty if there is none; its TLS is RegistryTLS
+	RegistryTLS   tlsConfig
 }
 
 type targetConfig struct {
 	URL   string // holds a password: for drivers only, see redact
+	TLS   tlsConfig
 	Table string
 }
 
@@ -76,6 +84,10 @@ type schemaConfig struct {
 	Types  sqlgen.Options
 }
 
+type verifyConfig struct {
+	Source string // a URL, which holds a password; empty: there is none
+}
+
 type httpConfig struct {
 	Listen string // empty: off
 	Token  string // a secret
@@ -88,6 +100,9 @@ type logConfig struct {
 }
 
 // defaultListen is http.listen's default.
+// maxWorkers bounds the apply lanes: each is a session of the target, with up to two transactions of it prepared.
+const maxWorkers = 64
+
 const defaultListen = "127.0.0.1:8088"
 
 // defaults returns the configuration of a file that sets only what it must.
@@ -105,9 +120,10 @@ func defaults() config {
 			Rows: 100_000, Bytes: 256 << 20,
 			Store: "target", Retain: 100,
 		},
-		Schema: schemaConfig{Create: true, Evolve: schema.Evolve, Types: sqlgen.Options{Boolean: "tinyint1", Time: "interval", JSON: "jsonb", Enum: "text", Nul: "stop"}},
-		HTTP:   httpConfig{Listen: defaultListen},
-		Log:    logConfig{Level: "info", Format: "text"},
+		Workers: 1,
+		Schema:  schemaConfig{Create: true, Evolve: schema.Evolve, Types: sqlgen.Options{Boolean: "tinyint1", Time: "interval", JSON: "jsonb", Enum: "text", Nul: "stop"}},
+		HTTP:    httpConfig{Listen: defaultListen},
+		Log:     logConfig{Level: "info", Format: "text"},
 	}
 }
 
@@ -138,6 +154,18 @@ func parseConfig(file string, text []byte, overrides []string, getenv func(strin
 	d.require(root)
 	if c.Source.Format == "avro" && c.Source.Registry.URL == "" {
 		d.missing("source.registry.url", "source.format: avro needs the registry that the connector uses")
+	}
+	if c.Source.SASL.Mechanism == "" && c.Source.SASL.Username != "" {
+		d.missing("source.sasl.mechanism", "the way to log in, "+mustBe(kafka.Mechanisms))
+	}
+	if c.Source.SASL.Mechanism != "" && c.Source.SASL.Username == "" {
+		d.missing("source.sasl.username", "the user to log in as")
+	}
+	if c.Source.RegistryTLS.On && !strings.HasPrefix(c.Source.Registry.URL, "https://") {
+		d.missing("source.registry.url", "source.registry.tls needs one that begins with https://")
+	}
+	if c.Target.TLS.On && c.Target.URL != "" && !isMySQL(c.Target.URL) && !isMySQL(c.Checkpoint.Store) {
+		d.fail(member(member(d.root, "target"), "tls"), "target.tls", "is for mysql:// and mariadb://; a postgres:// URL takes sslmode and sslrootcert")
 	}
 	if err := d.err(); err != nil {
 		return config{}, err

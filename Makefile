@@ -65,6 +65,10 @@ bench: ## every benchmark, with allocations
 e2e: ## MySQL, Debezium, Kafka and PostgreSQL for real, with kills (root on Debian; installs them the first time)
 	e2e/run
 
+.PHONY: browser
+browser: ## the status page in a real Chromium, on a real pipeline; BROWSER_SHOTS=DIR keeps screenshots
+	go test -count=1 -timeout 5m -tags browser ./e2e/browser
+
 .PHONY: demo
 demo: build ## the whole job on this machine: killed on the way, and every row compared
 	bin/replicator demo

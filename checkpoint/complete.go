@@ -25,8 +25,15 @@ type barrier struct {
 	rows      int64
 	savepoint bool
 	lanes     int
-	txns      chan txnsink.Txn // with room for every lane; nil: the lane has none
-	committed chan struct{}    // closed when the transactions are: lanes may begin new ones
+	told      Completed
+	passed    chan passed   // with room for every lane
+	committed chan struct{} // closed when the transactions are: lanes may begin new ones
+}
+
+// passed is what a lane adds to a barrier.
+type passed struct {
+	txn  txnsink.Txn // nil: it has none
+	took time.Duration
 }
 
 // collect waits until the barrier has passed every lane.
@@ -36,10 +43,11 @@ func (b *barrier) collect(ctx context.Context) ([]txnsink.Txn, error) {
 		select {
 		case <-ctx.Done():
 			return txns, ctx.Err()
-		case t := <-b.txns:
-			if t != nil {
-				txns = append(txns, t)
+		case p := <-b.passed:
+			if p.txn != nil {
+				txns = append(txns, p.txn)
 			}
+			b.told.Phases.Apply = max(b.told.Phases.Apply, p.took)
 		}
 	}
 	return txns, nil
@@ -75,7 +83,13 @@ func (c *committer) loop(ctx context.Context, cuts <-chan *barrier, saved chan<-
 // complete carries the protocol out for one barrier.
 func (c *committer) complete(ctx context.Context, b *barrier) error {
 	txns, err := b.collect(ctx)
-	prepare := func() error { return each(txns, func(t txnsink.Txn) error { return t.PreCommit(ctx) }) }
+	took := &b.told.Phases
+	took.Align = time.Since(b.told.Cut)
+	prepare := timed(&took.Prepare, func() error {
+		err := each(txns, func(t txnsink.Txn) error { return t.PreCommit(ctx) })
+		c.tellDoubts(txns)
+		return err
+	})
 	commit := func() error { return each(txns, func(t txnsink.Txn) error { return t.Commit(ctx, nil) }) }
 	commitWithPositions := func() error {
 		text, err := encodeNote(note{Workers: c.Workers, Positions: listOf(b.positions)})
@@ -84,7 +98,7 @@ func (c *committer) complete(ctx context.Context, b *barrier) error {
 		}
 		return each(txns, func(t txnsink.Txn) error { return t.Commit(ctx, text) })
 	}
-	save := func() error { return c.save(ctx, b, txns) }
+	save := timed(&took.Save, func() error { return c.save(ctx, b, txns) })
 	commitPrepared := func() error {
 		return each(c.last.Txns, func(id txnsink.ID) error {
 			if err := c.Sink.Commit(ctx, id); err != nil {
@@ -98,20 +112,23 @@ func (c *committer) complete(ctx context.Context, b *barrier) error {
 	if err == nil {
 		switch c.Delivery {
 		case TwoPhase:
-			err = inOrder(prepare, save, commitPrepared) // invariant 3
+			err = inOrder(prepare, save, timed(&took.Commit, commitPrepared)) // invariant 3
 		case OnePhase:
-			err = inOrder(commitWithPositions, save) // invariant 10
+			err = inOrder(timed(&took.Commit, commitWithPositions), save) // invariant 10
 		case WriteAhead:
-			err = inOrder(prepare, save, applyLog, pruneLog) // invariant 3: in the log, every transaction is prepared
+			err = inOrder(prepare, save, timed(&took.Commit, func() error { return inOrder(applyLog, pruneLog) })) // invariant 3: in the log, every transaction is prepared
 		case AtLeastOnce:
-			err = inOrder(commit, save)
+			err = inOrder(timed(&took.Commit, commit), save)
 		case AtMostOnce:
-			err = inOrder(save, commit)
+			err = inOrder(save, timed(&took.Commit, commit))
 		}
 	}
 	if err == nil {
 		close(b.committed) // invariant 14
 		c.progressed = true
+		b.told.Checkpoint = c.last
+		c.Observe(b.told)
+		c.tellDoubts(nil)
 		return nil
 	}
 	for _, t := range txns {
@@ -120,6 +137,27 @@ func (c *committer) complete(ctx context.Context, b *barrier) error {
 		}
 	}
 	return err
+}
+
+// tellDoubts tells that txns are prepared, in a delivery where that leaves them in doubt.
+func (c *committer) tellDoubts(txns []txnsink.Txn) {
+	if c.Delivery != TwoPhase {
+		return
+	}
+	var list []Doubt
+	for _, t := range txns {
+		list = append(list, Doubt{t.ID(), time.Now()})
+	}
+	c.Observe(InDoubt{list})
+}
+
+// timed notes how long step takes.
+func timed(took *time.Duration, step func() error) func() error {
+	return func() error {
+		began := time.Now()
+		defer func() { *took = time.Since(began) }()
+		return step()
+	}
 }
 
 // save saves the barrier's positions, and the transactions where their commit is still to come.
@@ -150,6 +188,7 @@ func (c *committer) sweep(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list transactions in doubt: %w", err)
 	}
+	c.Observe(InDoubt{doubts(pending)})
 	for _, p := range pending {
 		if p.AgeSeconds > OldTransaction.Seconds() {
 			c.Log.Warn("a prepared transaction is old: it holds locks and keeps vacuum from removing dead rows",
@@ -165,6 +204,7 @@ func (c *committer) sweep(ctx context.Context) error {
 			c.Log.Warn("rolled back a transaction that a fenced run had prepared", "transaction", p.ID.String())
 		}
 	}
+	c.Observe(InDoubt{})
 	return nil
 }
 

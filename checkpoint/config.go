@@ -67,9 +67,16 @@ type Config struct {
 	// that was asked with has room for it; a run that fails meanwhile sends none. It may be nil.
 	Savepoints <-chan chan<- Checkpoint
 
+	// Gate pauses the pipeline. It may be nil.
+	Gate *Gate
+
+	// Observe is called by several goroutines, each of which waits for it: it must be quick. What it is given is not to be
+	// changed. It may be nil.
+	Observe func(Observation)
+
 	Log      *slog.Logger
 	Progress func(Progress) // called by one goroutine, when a run begins and after each batch and each checkpoint; may be nil
-	Failed   func(error)    // called before each new start after a failure; may be nil
+	Failed   func(error)    // called before each new start after a failure, see FailedIn; may be nil
 }
 
 // Progress is how far a run has come.
@@ -80,6 +87,7 @@ type Progress struct {
 	Skipped    int64                    // records that change no row since the start of the run: logical messages, tombstones, heartbeats and the like
 	DDL        map[sqlgen.DDLKind]int64 // statements since the start of the run that changed the target's schema; not to be changed
 	Checkpoint int64                    // the last one saved
+	Oldest     time.Time                // when the source committed the oldest event that was read and is in no complete checkpoint; zero: there is none
 	Lag        int64                    // offsets between the positions and the last stable offsets that were seen
 	ToGo       int64                    // until caught up: offsets left to the ends at start
 	Total      int64                    // until caught up: offsets from the start to the ends at start
@@ -141,6 +149,12 @@ func (c *Config) check() error {
 	}
 	if c.Failed == nil {
 		c.Failed = func(error) {}
+	}
+	if c.Gate == nil {
+		c.Gate = NewGate()
+	}
+	if c.Observe == nil {
+		c.Observe = func(Observation) {}
 	}
 	if c.Progress == nil {
 		c.Progress = func(Progress) {}

@@ -42,6 +42,7 @@ type lane struct {
 	batch *sqlgen.Batch // nil: none is free yet
 
 	// Of apply:
+	took  time.Duration   // of the statements of txn
 	txn   txnsink.Txn     // open; nil: nothing was applied since the last barrier
 	next  int64           // the checkpoint that txn belongs to
 	ready <-chan struct{} // closed when the checkpoint before is committed; nil: there was none
@@ -128,9 +129,11 @@ func (l *lane) write(ctx context.Context, f folded) error {
 		if err := l.begin(ctx); err != nil {
 			return err
 		}
+		began := time.Now()
 		if err := l.txn.Apply(ctx, f.statements); err != nil {
 			return err
 		}
+		l.took += time.Since(began)
 	}
 	if f.batch != nil {
 		f.batch.Reset()
@@ -139,10 +142,10 @@ func (l *lane) write(ctx context.Context, f folded) error {
 	if f.barrier == nil {
 		return nil
 	}
-	txn := l.txn
-	l.txn = nil
+	p := passed{l.txn, l.took}
+	l.txn, l.took = nil, 0
 	l.next, l.ready = f.barrier.id+1, f.barrier.committed
-	f.barrier.txns <- txn // never blocks: it has room for every lane
+	f.barrier.passed <- p // never blocks: it has room for every lane
 	return nil
 }
 

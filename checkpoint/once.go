@@ -29,7 +29,7 @@ type job struct {
 func (r *run) once(ctx context.Context) (err error) {
 	reader, err := r.recover(ctx)
 	if err != nil {
-		return err
+		return in(PartRecovery, err)
 	}
 	defer func() {
 		if cerr := reader.Close(); err == nil && cerr != nil {
@@ -38,7 +38,7 @@ func (r *run) once(ctx context.Context) (err error) {
 	}()
 	tables, err := newTables(ctx, r.Config, r.last.Epoch, r.widen)
 	if err != nil {
-		return err
+		return in(PartRecovery, err)
 	}
 
 	lanes := make([]*lane, r.Workers)
@@ -47,7 +47,7 @@ func (r *run) once(ctx context.Context) (err error) {
 	}
 	ends, err := endsAfter(ctx, reader, r.Tables.SchemaTopic)
 	if err != nil {
-		return err
+		return in(PartSource, err)
 	}
 	cuts := make(chan *barrier)
 	saved := make(chan Checkpoint)
@@ -56,17 +56,18 @@ func (r *run) once(ctx context.Context) (err error) {
 	outer := ctx
 	group, ctx := errgroup.WithContext(context.WithoutCancel(ctx))
 	for _, l := range lanes {
-		group.Go(func() error { return l.fold(ctx) })
-		group.Go(func() error { return l.apply(ctx) })
+		group.Go(func() error { return in(PartFold, l.fold(ctx)) })
+		group.Go(func() error { return in(PartTarget, l.apply(ctx)) })
 	}
 	ordered := make(chan *job, readAhead)
 	decode := make(chan *job)
-	group.Go(func() error { return read(ctx, reader, decode, ordered) })
+	group.Go(func() error { return in(PartSource, read(ctx, reader, decode, ordered)) })
+	group.Go(func() error { return r.watchEnds(ctx, reader) })
 	for range min(runtime.GOMAXPROCS(0), readAhead) {
-		group.Go(func() error { return decodeAll(ctx, r.Decoder, decode) })
+		group.Go(func() error { return in(PartDecode, decodeAll(ctx, r.Decoder, decode)) })
 	}
-	group.Go(func() error { return (&committer{r}).loop(ctx, cuts, saved) })
-	group.Go(func() error { return router.loop(ctx, ordered) })
+	group.Go(func() error { return in(PartCheckpoint, (&committer{r}).loop(ctx, cuts, saved)) })
+	group.Go(func() error { return in(PartRoute, router.loop(ctx, ordered)) })
 	err = group.Wait()
 	if errors.Is(err, errDone) {
 		return nil

@@ -20,6 +20,7 @@ const (
 // decided by the last checkpoint, the sink fenced. It returns with r.last as the place to go on from, and the reader
 // open there. It does the same after a clean stop, a crash and a lost connection.
 func (r *run) recover(ctx context.Context) (Reader, error) {
+	began := time.Now()
 	last, err := r.Store.Acquire(ctx, r.Pipeline)
 	if err != nil {
 		return nil, fmt.Errorf("acquire pipeline %s in checkpoint.store: %w", r.Pipeline, err)
@@ -65,6 +66,11 @@ func (r *run) recover(ctx context.Context) (Reader, error) {
 		r.last.Positions = positions
 	}
 	r.decided = true
+	r.Observe(InDoubt{})
+	r.Observe(Recovered{
+		Epoch: r.last.Epoch, Checkpoint: r.last.ID, Positions: r.last.Positions.Clone(),
+		Committed: r.committed, RolledBack: r.rolledBack, Took: time.Since(began),
+	})
 	r.Log.Info("running", "pipeline", r.Pipeline, "epoch", r.last.Epoch, "checkpoint", r.last.ID, "partitions", len(r.last.Positions))
 	return reader, nil
 }
@@ -175,6 +181,7 @@ func (r *run) decide(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("list transactions in doubt: %w", err)
 	}
+	r.Observe(InDoubt{doubts(pending)})
 	var prepared []txnsink.ID
 	if r.last.Parts == nil { // else they are in the log
 		prepared = r.last.Txns
@@ -193,6 +200,7 @@ func (r *run) decide(ctx context.Context) (int, error) {
 	}
 	for _, p := range pending {
 		if commit[p.ID] {
+			r.committed++
 			r.Log.Info("committed a transaction in doubt: its checkpoint was saved", "transaction", p.ID.String())
 			continue
 		}
@@ -202,6 +210,7 @@ func (r *run) decide(ctx context.Context) (int, error) {
 		if err := r.Sink.Abort(ctx, p.ID); err != nil {
 			return 0, fmt.Errorf("abort %v: %w", p.ID, err)
 		}
+		r.rolledBack++
 		r.Log.Info("rolled back a transaction in doubt: its checkpoint was not saved", "transaction", p.ID.String())
 	}
 	return len(pending), nil

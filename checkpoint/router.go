@@ -9,7 +9,6 @@ import (
 	"replicator/debezium"
 	"replicator/schema"
 	"replicator/sqlgen"
-	"replicator/txnsink"
 )
 
 // A lane is told to apply what it has folded at the first of these, so that memory stays bounded and the database works
@@ -63,6 +62,10 @@ type router struct {
 	asked         []chan<- Checkpoint              // for a savepoint, the next cut
 	promised      []chan<- Checkpoint              // the outstanding checkpoint, which is a savepoint
 
+	counts  map[sourceTable]*count // since the last cut
+	oldest  time.Time              // of what was routed since the last cut; zero: nothing, or its age is not known
+	cutting time.Time              // likewise, of the outstanding checkpoint
+
 	progress Progress
 	told     int64 // of progress.Repeated: how many were logged
 }
@@ -72,6 +75,7 @@ func newRouter(r *run, t *tables, lanes []*lane, reader Reader, ends map[debeziu
 		run: r, tables: t, lanes: lanes, place: newPlacement(len(lanes), r.Delivery == OnePhase), reader: reader, ends: ends, cuts: cuts, saved: saved,
 		held:      map[debezium.Partition]*held{},
 		positions: r.last.Positions.Clone(), ahead: r.last.Ahead, next: r.last.ID + 1,
+		counts: map[sourceTable]*count{},
 		limits: map[debezium.Partition]int64{}, lags: map[debezium.Partition]int64{}, left: map[debezium.Partition]int64{},
 		lastCut: time.Now(), halves: map[debezium.Partition]time.Time{},
 	}
@@ -110,7 +114,8 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job) error {
 			}
 		}
 		jobs := ordered
-		if ending || r.outstanding && r.full() {
+		paused, change := r.Gate.state()
+		if ending || paused || r.outstanding && r.full() {
 			jobs = nil
 		}
 		if err := r.follow(ctx); err != nil {
@@ -127,6 +132,7 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job) error {
 		case <-stop:
 			stop, ending = nil, true
 		case <-timer.C:
+		case <-change:
 		case answer := <-savepoints:
 			r.asked = append(r.asked, answer)
 		case cp := <-r.saved:
@@ -140,7 +146,7 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job) error {
 }
 
 func (r *router) completed(cp Checkpoint) {
-	r.outstanding, r.gather = false, false
+	r.outstanding, r.gather, r.cutting = false, false, time.Time{}
 	r.answer(cp)
 	r.tellRepeated()
 	r.progress.Checkpoint, r.progress.Rows = cp.ID, r.progress.Rows+cp.Rows
@@ -233,6 +239,7 @@ func (r *router) take(ctx context.Context, j *job) error {
 }
 
 func (r *router) process(ctx context.Context, j *job) error {
+	r.noteAge(j.events)
 	whole, err := r.route(ctx, j)
 	if err != nil || !whole {
 		return err
@@ -299,7 +306,9 @@ func (r *router) route(ctx context.Context, j *job) (whole bool, _ error) {
 				}
 			}
 		}
-		t := r.tables.entry(tableOf(e)).target
+		name := tableOf(e)
+		en := r.tables.entry(name)
+		t := en.target
 		n, as, ok := r.place.of(t, e)
 		if !ok { // before the event is noted as seen: it comes after the barrier
 			if err := r.part(ctx, items, j, e); err != nil {
@@ -317,6 +326,7 @@ func (r *router) route(ctx context.Context, j *job) (whole bool, _ error) {
 			continue
 		}
 		items[n] = append(items[n], item{as, e})
+		r.count(name, en).add(e)
 		r.rows++
 		r.sinceFlush++
 		r.progress.Events++
@@ -373,8 +383,9 @@ func (r *router) noteHalf(e *debezium.Event) {
 func (r *router) cut(ctx context.Context) error {
 	r.ahead = beyond(r.ahead, r.positions)
 	b := &barrier{
-		id: r.next, positions: r.positions.Clone(), ahead: r.ahead, rows: r.rows, savepoint: len(r.asked) > 0,
-		lanes: len(r.lanes), txns: make(chan txnsink.Txn, len(r.lanes)), committed: make(chan struct{}),
+		told: Completed{Cut: time.Now(), Bytes: r.bytes, Tables: r.counted(), Ends: r.endsSeen()},
+		id:   r.next, positions: r.positions.Clone(), ahead: r.ahead, rows: r.rows, savepoint: len(r.asked) > 0,
+		lanes: len(r.lanes), passed: make(chan passed, len(r.lanes)), committed: make(chan struct{}),
 	}
 	r.barrier = b
 	for _, l := range r.lanes {
@@ -392,6 +403,7 @@ func (r *router) cut(ctx context.Context) error {
 	r.next++
 	r.asked, r.promised = nil, r.asked
 	r.rows, r.bytes, r.sinceFlush, r.sinceFlushLen = 0, 0, 0, 0
+	r.cutting, r.oldest = r.oldest, time.Time{}
 	r.dirty, r.outstanding, r.lastCut = false, true, time.Now()
 	return nil
 }
@@ -401,11 +413,11 @@ func (r *router) cut(ctx context.Context) error {
 func (r *router) abandon(ctx context.Context) {
 	for r.barrier != nil {
 		select {
-		case t := <-r.barrier.txns:
-			if t == nil {
+		case p := <-r.barrier.passed:
+			if p.txn == nil {
 				continue
 			}
-			if err := abort(ctx, t); err != nil {
+			if err := abort(ctx, p.txn); err != nil {
 				r.Log.Debug("abort after a failure", "error", err)
 			}
 		default:
@@ -435,6 +447,9 @@ func (r *router) tellRepeated() {
 
 func (r *router) report() {
 	p := r.progress
-	p.Lag, p.ToGo = r.behind, r.toGo
+	p.Lag, p.ToGo, p.Oldest = r.behind, r.toGo, r.cutting
+	if p.Oldest.IsZero() {
+		p.Oldest = r.oldest
+	}
 	r.Config.Progress(p)
 }

@@ -61,6 +61,8 @@ type run struct {
 	gather  bool     // the first checkpoint takes in all that it can: the run before cut rows apart that depend on each other
 
 	last       Checkpoint // the last saved checkpoint; Epoch is this run's
+	committed  int        // by recovery, of what was in doubt
+	rolledBack int        // likewise
 	decided    bool       // last was saved by this run's recovery or later
 	progressed bool       // a checkpoint after recovery was completed
 }

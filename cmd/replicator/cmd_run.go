@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -105,8 +106,6 @@ func (a *app) run(ctx context.Context, c *config, f *runFlags) (err error) {
 	}()
 	p := pipelineConfig(c, e, log)
 	p.UntilCaughtUp, p.From, p.Replay = f.untilCaughtUp, f.from, f.replay
-	p.Savepoints = port.Savepoints()
-	p.Failed = func(err error) { port.Failed(redact(err.Error())) }
 	if err := readUntil(ctx, c, e.store, &p, f.until); err != nil {
 		return inPipeline(c, err)
 	}
@@ -117,21 +116,28 @@ func (a *app) run(ctx context.Context, c *config, f *runFlags) (err error) {
 	show := p.Progress
 	p.Progress = func(now checkpoint.Progress) {
 		last = now
-		port.Progress(now)
 		if show != nil {
 			show(now)
 		}
 	}
+	port.Attach(&p, redact)
 	if err := checkpoint.Run(ctx, p); err != nil {
+		port.Ended(err, redact(err.Error()))
 		return inPipeline(c, err)
 	}
+	port.Ended(nil, "")
 	log.Info("stopped", "pipeline", c.Pipeline, "checkpoint", last.Checkpoint, "events", last.Events, "repeated", last.Repeated, "skipped", last.Skipped)
 	return nil
 }
 
 // openPort serves http.listen until the function that it returns is called.
 func openPort(ctx context.Context, c *config, log *slog.Logger) (*ops.Server, func() error, error) {
-	port := ops.New(ops.Config{Pipeline: c.Pipeline, Token: c.HTTP.Token, Log: log})
+	build := readVersion()
+	port := ops.New(ops.Config{
+		Pipeline: c.Pipeline, Version: build.Version, Commit: build.Commit, Delivery: string(c.Delivery),
+		Source: strings.Join(c.Source.Brokers, ", "), Target: mask(c.Target.URL), Settings: c.Settings,
+		Token: c.HTTP.Token, Pprof: c.HTTP.Pprof, Interval: c.Checkpoint.Interval, Log: log,
+	})
 	if c.HTTP.Listen == "" {
 		return port, func() error { return nil }, nil
 	}
@@ -139,7 +145,7 @@ func openPort(ctx context.Context, c *config, log *slog.Logger) (*ops.Server, fu
 	if err != nil {
 		return nil, nil, fmt.Errorf("http.listen: %w: give each pipeline of this machine a port of its own, or set it to ''", err)
 	}
-	log.Info("serving", "pipeline", c.Pipeline, "http", l.Addr().String())
+	log.Info("serving", "pipeline", c.Pipeline, "http", "http://"+l.Addr().String()+"/")
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // while a last checkpoint is cut, too
 	ended := make(chan error, 1)
 	go func() { ended <- port.Serve(ctx, l) }()

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"replicator/checkpoint"
+	"replicator/cmd/replicator/ops"
 	"replicator/debezium"
 	"replicator/debezium/kafka"
 	"replicator/debezium/registry"
@@ -31,6 +32,8 @@ type config struct {
 	Verify     verifyConfig
 	HTTP       httpConfig
 	Log        logConfig
+
+	Settings []ops.Setting // what was set, for people to see
 }
 
 type sourceConfig struct {
@@ -88,6 +91,7 @@ type verifyConfig struct {
 type httpConfig struct {
 	Listen string // empty: off
 	Token  string // a secret
+	Pprof  bool
 }
 
 type logConfig struct {
@@ -166,6 +170,7 @@ func parseConfig(file string, text []byte, overrides []string, getenv func(strin
 	if err := d.err(); err != nil {
 		return config{}, err
 	}
+	c.Settings = settings(root, d.root, "")
 	return c, nil
 }
 

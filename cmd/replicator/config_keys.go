@@ -66,6 +66,7 @@ func configKeys(c *config) []key {
 		{name: "http", value: section{
 			{name: "listen", value: httpListen(&c.HTTP.Listen)},
 			{name: "token", value: secretWord(&c.HTTP.Token)},
+			{name: "pprof", value: boolean(&c.HTTP.Pprof)},
 		}},
 		{name: "log", value: section{
 			{name: "level", value: oneOf(&c.Log.Level, []string{"debug", "info", "warn", "error"})},

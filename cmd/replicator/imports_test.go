@@ -61,12 +61,13 @@ var allowedImports = map[string][]string{
 		"verify", "verify/mysql", "verify/postgres", "cutover", "cutover/postgres",
 		"github.com/spf13/cobra", "go.yaml.in/yaml/v3",
 	},
-	"cmd/replicator/ops": {"checkpoint"}, // and net/http
+	"cmd/replicator/ops": {"checkpoint", "debezium", "sqlgen", "txnsink", "github.com/prometheus/client_golang"}, // and net/http
 	"cmd/replicator/demo": {
 		"debezium", "debezium/debeziumtest", "debezium/kafka/broker", "txnsink/postgres/pgserver", "testdata/debezium",
 		"github.com/jackc/pgx/v5", // looks at the target with its own eyes
 	},
-	"e2e": {"github.com/jackc/pgx/v5"},
+	"e2e":         {"github.com/jackc/pgx/v5"},
+	"e2e/browser": {"debezium", "debezium/kafka/broker", "txnsink/postgres/pgserver", "github.com/jackc/pgx/v5", "github.com/chromedp/chromedp", "github.com/chromedp/cdproto"},
 }
 
 // testOnly is what tests may import besides: servers, suites, and drivers that serve as an oracle.

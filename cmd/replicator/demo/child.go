@@ -79,17 +79,20 @@ func (c *child) alive(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// messages returns what the child has logged, in JSON.
-func (c *child) messages() []string {
+// line is what the demo reads of one line of the child's log.
+type line struct{ Msg, HTTP string }
+
+// lines returns what the child has logged, in JSON.
+func (c *child) lines() []line {
 	b, err := os.ReadFile(c.log)
 	if err != nil {
 		return nil // a log that cannot be read has no messages; the demo's verdict does not rest on them
 	}
-	var out []string
+	var out []line
 	for text := range bytes.Lines(b) {
-		var line struct{ Msg string }
-		if json.Unmarshal(text, &line) == nil {
-			out = append(out, line.Msg)
+		var l line
+		if json.Unmarshal(text, &l) == nil {
+			out = append(out, l)
 		}
 	}
 	return out
@@ -97,8 +100,8 @@ func (c *child) messages() []string {
 
 // said says whether the child has logged a message that begins with what.
 func (c *child) said(what string) bool {
-	for _, m := range c.messages() {
-		if strings.HasPrefix(m, what) {
+	for _, l := range c.lines() {
+		if strings.HasPrefix(l.Msg, what) {
 			return true
 		}
 	}

@@ -57,6 +57,7 @@ type demo struct {
 	server *pgserver.Server
 	broker *broker.Broker
 	target *target
+	pages  *pages
 
 	child   *child
 	starts  int
@@ -92,7 +93,10 @@ func Run(ctx context.Context, c Config) (err error) {
 	}
 	err = d.verdict(ctx)
 	if d.Keep && (err == nil || errors.Is(err, ErrDiffers)) {
-		d.say("left running until you press Ctrl-C: psql '%s', Kafka at %s, files in %s", d.server.URL("demo"), d.broker.Addrs()[0], d.dir)
+		if cerr := d.startChild(); cerr != nil {
+			return errors.Join(err, cerr)
+		}
+		d.say("left running until you press Ctrl-C: status page %s, psql '%s', Kafka at %s, files in %s", d.pages.url(), d.server.URL("demo"), d.broker.Addrs()[0], d.dir)
 		<-ctx.Done()
 	}
 	return err
@@ -119,6 +123,10 @@ func (d *demo) start(ctx context.Context) (err error) {
 		return err
 	}
 	d.say("PostgreSQL is at %s, a Kafka broker in this process at %s", d.server.URL("demo"), d.broker.Addrs()[0])
+	if d.pages, err = servePages(); err != nil {
+		return fmt.Errorf("serve the status page: %w", err)
+	}
+	d.say("the replicator's status page is at %s, and shows each kill", d.pages.url())
 	text := fmt.Sprintf(`pipeline: %s
 source:
   brokers: [%s]
@@ -129,7 +137,7 @@ target:
   table: '{database}_{table}'
 checkpoint: {interval: 100ms}
 schema: {types: {nul: strip}}
-http: {listen: ''}
+http: {listen: '127.0.0.1:0'}
 log: {format: json}
 `, pipeline, d.broker.Addrs()[0], connector, database, connector, d.server.URL("demo"))
 	d.file = filepath.Join(d.dir, "demo.yaml")
@@ -164,6 +172,9 @@ func (d *demo) stop() error {
 	var errs []error
 	if d.child != nil {
 		errs = append(errs, d.child.kill())
+	}
+	if d.pages != nil {
+		errs = append(errs, d.pages.stop())
 	}
 	if d.broker != nil {
 		d.broker.Close()
@@ -275,6 +286,7 @@ func (d *demo) startChild(flags ...string) (err error) {
 	d.starts++
 	log := filepath.Join(d.dir, fmt.Sprintf("replicator-%d.log", d.starts))
 	d.child, err = startChild(d.Command, d.Env, append([]string{"run", "--config", d.file}, flags...), log)
+	d.pages.show(d.child)
 	return err
 }
 
@@ -402,14 +414,14 @@ func (d *demo) verdict(ctx context.Context) error {
 			}
 			sum.compare(t, rows, types)
 		}
-		line(w, sum)
+		writeTally(w, sum)
 		total.expected, total.found = total.expected+sum.expected, total.found+sum.found
 		total.lost, total.repeated = total.lost+sum.lost, total.repeated+sum.repeated
 		for _, e := range sum.examples {
 			examples = append(examples, t.name+": "+e)
 		}
 	}
-	line(w, total)
+	writeTally(w, total)
 	if err := w.Flush(); err != nil {
 		return err
 	}
@@ -428,6 +440,6 @@ func (d *demo) verdict(ctx context.Context) error {
 	return nil
 }
 
-func line(w io.Writer, t tally) {
+func writeTally(w io.Writer, t tally) {
 	fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t\n", t.table, t.expected, t.found, t.lost, t.repeated)
 }

@@ -1,76 +1,86 @@
 // Package ops is a running pipeline's HTTP port, for those who operate it.
 //
-//	GET  /healthz        200 while the process lives
-//	GET  /readyz         200 while the pipeline runs, 503 before it does and while it waits to start again
-//	GET  /api/status     how far it is, as JSON
-//	POST /api/savepoint  cuts a checkpoint that pruning keeps, and returns its number; needs the token
+//	GET  /                  the status page
+//	GET  /healthz           200 while the process lives
+//	GET  /readyz            200 while the pipeline runs; 503 before recovery is done, while it waits to start again, and when it is fenced or stalled
+//	GET  /metrics           for Prometheus
+//	GET  /api/status        how far it is, as JSON; /api/openapi.json describes it
+//	GET  /api/history       rate and lag over the last hour
+//	GET  /api/config        the settings of the configuration file, secrets masked
+//	GET  /api/events        the status and the history as server-sent events
+//	POST /api/savepoint     cuts a checkpoint that pruning keeps, and returns its number; needs the token
+//	POST /api/pause         stops reading when what was read is committed; needs the token
+//	POST /api/resume        reads on; needs the token
+//	GET  /debug/pprof/      profiles, if the configuration asks for them
 package ops
 
 import (
-	"context"
-	"crypto/sha256"
-	"crypto/subtle"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
 	"sync"
 	"time"
 
 	"replicator/checkpoint"
+	"replicator/debezium"
+	"replicator/sqlgen"
 )
 
-// Bounds of what a client may hold up.
+// Bounds of what is kept and shown.
 const (
-	headerTimeout   = 5 * time.Second
-	requestTimeout  = 30 * time.Second
-	shutdownTimeout = 2 * time.Second
-	savepointWait   = 60 * time.Second
-	maxHeader       = 64 << 10
+	keptCheckpoints = 60
+	keptRuns        = 20
+	shownTables     = 500 // those that changed last
+	shownPartitions = 500 // those that are furthest behind
+	maxFailureText  = 2000
+	leastStall      = time.Minute
 )
 
 // Config is what the port shows.
 type Config struct {
 	Pipeline string
-	Token    string       // that a savepoint needs; empty: savepoints are refused
-	Log      *slog.Logger // nil: silent
+	Version  string
+	Commit   string
+	Delivery string
+	Source   string        // where it reads from, without secrets
+	Target   string        // where it writes to, without secrets
+	Settings []Setting     // of the configuration file, without secrets
+	Token    string        // that actions need; empty: they are refused
+	Pprof    bool          // serve profiles
+	Interval time.Duration // between checkpoints; a pipeline that has not completed one for ten of them, and for a minute, is stalled
+	Log      *slog.Logger  // nil: silent
+}
+
+// Setting is one key of the configuration.
+type Setting struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
 }
 
 // Server is the state that the port shows, and its handler. It is safe for concurrent use.
 type Server struct {
 	config     Config
 	savepoints chan chan<- checkpoint.Checkpoint
+	gate       *checkpoint.Gate
+	metrics    *metrics
+	started    time.Time
+	streams    chan struct{} // a place for each reader of /api/events
 
-	mu       sync.Mutex
-	running  bool
-	progress checkpoint.Progress
-	failure  string
-	restarts int64
-}
-
-// Status is what /api/status returns.
-type Status struct {
-	Pipeline   string `json:"pipeline"`
-	Running    bool   `json:"running"`
-	Failure    string `json:"failure,omitempty"` // the last one, while it waits to start again
-	Restarts   int64  `json:"restarts"`
-	Checkpoint int64  `json:"checkpoint"`
-	Events     int64  `json:"events"` // since the pipeline began to run, as are the next two
-	Rows       int64  `json:"rows"`
-	Repeated   int64  `json:"repeated"`
-	Lag        int64  `json:"lag"` // offsets
-}
-
-// Savepoint is what /api/savepoint returns.
-type Savepoint struct {
-	Checkpoint int64 `json:"checkpoint"`
-}
-
-// failed is what a request that fails returns.
-type failed struct {
-	Error string `json:"error"`
+	mu          sync.Mutex
+	state       State // without Paused and Stalled, which follow from the rest
+	progress    checkpoint.Progress
+	failure     string
+	restarts    int64
+	epoch       int64
+	runs        []Run // oldest first
+	positions   debezium.Positions
+	ends        map[debezium.Partition]int64
+	behindSince time.Time // zero: nothing is behind
+	completed   time.Time // when the last checkpoint was complete, or the run began
+	checkpoints []Checkpoint
+	tables      map[string]*Table
+	doubts      []checkpoint.Doubt
+	rows        int64 // of complete checkpoints since the process began
+	ddl         map[sqlgen.DDLKind]int64
+	history     history
 }
 
 // New returns the port of a pipeline that has not begun to run.
@@ -78,120 +88,29 @@ func New(c Config) *Server {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Server{config: c, savepoints: make(chan chan<- checkpoint.Checkpoint)}
+	s := &Server{
+		config: c, savepoints: make(chan chan<- checkpoint.Checkpoint), gate: checkpoint.NewGate(),
+		started: time.Now().UTC(), streams: make(chan struct{}, maxStreams), state: Starting,
+		ends: map[debezium.Partition]int64{}, tables: map[string]*Table{}, ddl: map[sqlgen.DDLKind]int64{},
+	}
+	s.metrics = newMetrics(s)
+	return s
 }
 
-// Savepoints is for the pipeline's configuration.
-func (s *Server) Savepoints() <-chan chan<- checkpoint.Checkpoint { return s.savepoints }
-
-// Progress is for the pipeline's configuration.
-func (s *Server) Progress(p checkpoint.Progress) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.running, s.failure, s.progress = true, "", p
-}
-
-// Failed is for the pipeline's configuration; text is what may be shown of the error.
-func (s *Server) Failed(text string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.running, s.failure = false, text
-	s.restarts++
-}
-
-// Status returns what the port shows.
-func (s *Server) Status() Status {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p := s.progress
-	return Status{
-		Pipeline: s.config.Pipeline, Running: s.running, Failure: s.failure, Restarts: s.restarts,
-		Checkpoint: p.Checkpoint, Events: p.Events, Rows: p.Rows, Repeated: p.Repeated, Lag: p.Lag,
-	}
-}
-
-// Handler answers the requests that the package's text lists.
-func (s *Server) Handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { s.reply(w, http.StatusOK, struct{}{}) })
-	mux.HandleFunc("GET /readyz", s.ready)
-	mux.HandleFunc("GET /api/status", func(w http.ResponseWriter, _ *http.Request) { s.reply(w, http.StatusOK, s.Status()) })
-	mux.HandleFunc("POST /api/savepoint", s.savepoint)
-	return mux
-}
-
-func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
-	status := s.Status()
-	switch {
-	case status.Running:
-		s.reply(w, http.StatusOK, struct{}{})
-	case status.Failure != "":
-		s.reply(w, http.StatusServiceUnavailable, failed{status.Failure})
-	default:
-		s.reply(w, http.StatusServiceUnavailable, failed{"the pipeline has not begun to run"})
-	}
-}
-
-func (s *Server) savepoint(w http.ResponseWriter, r *http.Request) {
-	if s.config.Token == "" {
-		s.reply(w, http.StatusForbidden, failed{"set http.token to allow savepoints"})
-		return
-	}
-	// Hashes have one length, so the comparison's time says nothing of the token.
-	got, want := sha256.Sum256([]byte(r.Header.Get("Authorization"))), sha256.Sum256([]byte("Bearer "+s.config.Token))
-	if subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
-		s.reply(w, http.StatusUnauthorized, failed{"the token is not that of http.token"})
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), savepointWait)
-	defer cancel()
-	answer := make(chan checkpoint.Checkpoint, 1)
-	select {
-	case s.savepoints <- answer:
-	case <-ctx.Done():
-		s.reply(w, http.StatusServiceUnavailable, failed{"the pipeline is not running; see /api/status"})
-		return
-	}
-	select {
-	case c := <-answer:
-		s.reply(w, http.StatusOK, Savepoint{c.ID})
-	case <-ctx.Done():
-		s.reply(w, http.StatusServiceUnavailable, failed{"the checkpoint was not complete in time; it may still come: see the list of checkpoints"})
-	}
-}
-
-func (s *Server) reply(w http.ResponseWriter, code int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(code)
-	if err := json.NewEncoder(w).Encode(v); err != nil {
-		s.config.Log.Debug("answering a request", "error", err)
-	}
-}
-
-// Serve answers requests on l until ctx is done, and closes l.
-func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	server := &http.Server{
-		Handler: s.Handler(), ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout,
-		WriteTimeout: savepointWait + requestTimeout, IdleTimeout: requestTimeout, MaxHeaderBytes: maxHeader,
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(l) }()
-	select {
-	case err := <-ended:
-		return fmt.Errorf("serve http.listen: %w", err)
-	case <-ctx.Done():
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-	defer cancel()
-	if err := server.Shutdown(ctx); err != nil {
-		err = server.Close() // what does not end in time is cut off
-		if err != nil {
-			return err
+// Attach lets the port watch and steer the pipeline that c configures. What c would have told others it tells them still.
+func (s *Server) Attach(c *checkpoint.Config, redact func(string) string) {
+	c.Savepoints, c.Gate, c.Observe = s.savepoints, s.gate, s.observe
+	progress, failed := c.Progress, c.Failed
+	c.Progress = func(p checkpoint.Progress) {
+		s.progressed(p)
+		if progress != nil {
+			progress(p)
 		}
 	}
-	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
-		return err
+	c.Failed = func(err error) {
+		s.failed(err, redact(err.Error()))
+		if failed != nil {
+			failed(err)
+		}
 	}
-	return nil
 }

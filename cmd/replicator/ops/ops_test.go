@@ -36,14 +36,12 @@ func TestReadinessFollowsThePipeline(t *testing.T) {
 	}
 	want("before", "/healthz", 200, "{}")
 	want("before", "/readyz", 503, `{"error":"the pipeline has not begun to run"}`)
-	s.Progress(checkpoint.Progress{Events: 5, Rows: 4, Repeated: 3, Checkpoint: 2, Lag: 1})
+	s.progressed(checkpoint.Progress{})
 	want("running", "/readyz", 200, "{}")
-	want("running", "/api/status", 200, `{"pipeline":"p","running":true,"restarts":0,"checkpoint":2,"events":5,"rows":4,"repeated":3,"lag":1}`)
-	s.Failed("the target went away")
+	s.failed(errTest, "the target went away")
 	want("failed", "/healthz", 200, "{}")
 	want("failed", "/readyz", 503, `{"error":"the target went away"}`)
-	want("failed", "/api/status", 200, `{"pipeline":"p","running":false,"failure":"the target went away","restarts":1,"checkpoint":2,"events":5,"rows":4,"repeated":3,"lag":1}`)
-	s.Progress(checkpoint.Progress{})
+	s.progressed(checkpoint.Progress{})
 	want("again", "/readyz", 200, "{}")
 	want("again", "/api/nothing", 404, "404 page not found")
 }
@@ -60,10 +58,19 @@ func TestSavepointNeedsTheToken(t *testing.T) {
 			t.Errorf("token %q: got %d %s", token, code, body)
 		}
 	}
+	if code, body := request(t, s, "POST", "/api/pause", "sesam"); code != 401 || s.gate.Paused() {
+		t.Errorf("pause with a wrong token: got %d %s", code, body)
+	}
+	if code, body := request(t, s, "POST", "/api/pause", "sesame"); code != 200 || body != `{"paused":true}` || !s.gate.Paused() {
+		t.Errorf("pause: got %d %s", code, body)
+	}
+	if code, body := request(t, s, "POST", "/api/resume", "sesame"); code != 200 || body != `{"paused":false}` || s.gate.Paused() {
+		t.Errorf("resume: got %d %s", code, body)
+	}
 	if code, _ := request(t, s, "GET", "/api/savepoint", "sesame"); code != 405 {
 		t.Errorf("GET: got %d", code)
 	}
-	go func() { (<-s.Savepoints()) <- checkpoint.Checkpoint{ID: 42} }()
+	go func() { (<-s.savepoints) <- checkpoint.Checkpoint{ID: 42} }()
 	if code, body := request(t, s, "POST", "/api/savepoint", "sesame"); code != 200 || body != `{"checkpoint":42}` {
 		t.Errorf("got %d %s", code, body)
 	}

@@ -33,6 +33,7 @@ const idleWait = time.Hour
 type router struct {
 	*run
 	tables *tables
+	aside  *letters // nil: records are not set aside
 	lanes  []*lane
 	ends   map[debezium.Partition]int64 // where the partitions ended at start, or the run ends
 	limits map[debezium.Partition]int64 // where partitions are not read any further
@@ -65,9 +66,9 @@ type router struct {
 	told     int64 // of progress.Repeated: how many were logged
 }
 
-func newRouter(r *run, t *tables, lanes []*lane, reader Reader, ends map[debezium.Partition]int64, cuts chan<- *barrier, saved <-chan Checkpoint) *router {
+func newRouter(r *run, t *tables, aside *letters, lanes []*lane, reader Reader, ends map[debezium.Partition]int64, cuts chan<- *barrier, saved <-chan Checkpoint) *router {
 	rt := &router{
-		run: r, tables: t, lanes: lanes, reader: reader, ends: ends, cuts: cuts, saved: saved,
+		run: r, tables: t, aside: aside, lanes: lanes, reader: reader, ends: ends, cuts: cuts, saved: saved,
 		held:      map[debezium.Partition]*held{},
 		positions: r.last.Positions.Clone(), ahead: r.last.Ahead, next: r.last.ID + 1,
 		limits: map[debezium.Partition]int64{}, lags: map[debezium.Partition]int64{}, left: map[debezium.Partition]int64{},
@@ -97,6 +98,9 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job) error {
 	stop, ending := r.stop, false
 	r.report()
 	for {
+		if err := r.decideLetters(ctx); err != nil {
+			return err
+		}
 		ending = ending || r.UntilCaughtUp && r.toGo == 0
 		if !r.outstanding {
 			if r.due(time.Now(), ending, len(ordered) == 0) {
@@ -139,6 +143,7 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job) error {
 
 func (r *router) completed(cp Checkpoint) {
 	r.outstanding = false
+	r.refused.saved(cp.ID)
 	r.answer(cp)
 	r.tellRepeated()
 	r.progress.Checkpoint, r.progress.Rows = cp.ID, r.progress.Rows+cp.Rows
@@ -168,6 +173,9 @@ func (r *router) wait(now time.Time) time.Duration {
 	most := idleWait
 	if r.Tables.SchemaTopic != "" {
 		most = followEvery
+	}
+	if r.aside != nil {
+		most = min(most, lettersEvery)
 	}
 	if !r.dirty || r.outstanding {
 		return most
@@ -242,6 +250,10 @@ func badRecord(err error) error {
 	if !errors.As(err, &re) {
 		return err
 	}
+	return badRow(re)
+}
+
+func badRow(re *debezium.RecordError) *sqlgen.RowError {
 	return &sqlgen.RowError{
 		Class: sqlgen.BadRecord, Err: re.Err,
 		Table:  schema.Name{Schema: cmp.Or(re.Source.Schema, re.Source.Database), Table: re.Source.Table}, // the target's is not known
@@ -255,6 +267,17 @@ func (r *router) route(ctx context.Context, j *job) (whole bool, _ error) {
 	items := make([][]item, len(r.lanes))
 	for i := j.from; i < len(j.events); i++ {
 		e := &j.events[i]
+		if bad := j.bad[i]; bad != nil {
+			n, it, err := r.unread(ctx, &j.batch.Records[i], bad)
+			if err != nil {
+				return false, err
+			}
+			if !applied(r.ahead, it.target, it.event) { // invariant 10
+				items[n] = append(items[n], it)
+				r.counted()
+			}
+			continue
+		}
 		if !e.Op.Row() {
 			r.progress.Skipped++
 			continue
@@ -291,16 +314,25 @@ func (r *router) route(ctx context.Context, j *job) (whole bool, _ error) {
 		if applied(r.ahead, t, e) { // invariant 10
 			continue
 		}
-		n := laneOf(t, len(r.lanes))
-		items[n] = append(items[n], item{t, e})
-		r.rows++
-		r.sinceFlush++
-		r.progress.Events++
+		it, err := r.passed(j, i, t)
+		if err != nil {
+			return false, err
+		}
+		n := laneOf(t, len(r.lanes)) // also of a letter: what a lane has applied, it has set aside too
+		items[n] = append(items[n], it)
+		r.counted()
 	}
 	r.bytes += int64(j.batch.Bytes)
 	r.sinceFlushLen += int64(j.batch.Bytes)
 	flush := (r.sinceFlush >= min(flushRows, int64(r.Rows)) || r.sinceFlushLen >= flushBytes) && !r.halfMoved(time.Now())
 	return true, r.sendItems(ctx, items, flush)
+}
+
+// counted counts an item of a lane.
+func (r *router) counted() {
+	r.rows++
+	r.sinceFlush++
+	r.progress.Events++
 }
 
 func (r *router) sendItems(ctx context.Context, items [][]item, flush bool) error {
@@ -362,6 +394,9 @@ func (r *router) cut(ctx context.Context) error {
 	r.asked, r.promised = nil, r.asked
 	r.rows, r.bytes, r.sinceFlush, r.sinceFlushLen = 0, 0, 0, 0
 	r.dirty, r.outstanding, r.lastCut = false, true, time.Now()
+	if r.aside != nil {
+		r.aside.causes = 0
+	}
 	return nil
 }
 

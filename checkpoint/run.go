@@ -23,11 +23,19 @@ func Run(ctx context.Context, c Config) error {
 		return fmt.Errorf("pipeline %s: %w", c.Pipeline, err)
 	}
 	delay := firstBackoff
-	widen := widening{}
+	widen, refused := widening{}, refusals{}
 	for {
-		r := &run{Config: c, stop: ctx.Done(), widen: widen}
+		r := &run{Config: c, stop: ctx.Done(), widen: widen, refused: refused}
+		refused.begin()
 		err := r.once(ctx)
-		if err == nil || txnsink.Permanent(err) && !r.settled {
+		again := r.settled
+		if err != nil && !again {
+			var tooMany error
+			if again, tooMany = refused.add(c.Letters, err); tooMany != nil {
+				return tooMany
+			}
+		}
+		if err == nil || txnsink.Permanent(err) && !again {
 			return err
 		}
 		if r.decided {
@@ -55,6 +63,7 @@ type run struct {
 	stop <-chan struct{}
 
 	widen   widening // outlives the run
+	refused refusals // outlive it too
 	settled bool     // the row that ended the run may pass in the next one
 
 	last       Checkpoint // the last saved checkpoint; Epoch is this run's

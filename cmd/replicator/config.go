@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"regexp"
 	"time"
@@ -25,6 +26,7 @@ type config struct {
 	Delivery   checkpoint.Delivery
 	Checkpoint checkpointConfig
 	Schema     schemaConfig
+	Errors     errorsConfig
 	HTTP       httpConfig
 	Log        logConfig
 }
@@ -73,6 +75,18 @@ type schemaConfig struct {
 	Types  sqlgen.Options
 }
 
+type errorsConfig struct {
+	BadRecord badRecords
+}
+
+// badRecords is what becomes of a record that cannot be decoded or stored.
+type badRecords string
+
+const (
+	stopAtBad  badRecords = "stop"
+	deadLetter badRecords = "dead-letter"
+)
+
 type httpConfig struct {
 	Listen string // empty: off
 	Token  string // a secret
@@ -102,6 +116,7 @@ func defaults() config {
 			Store: "target", Retain: 100,
 		},
 		Schema: schemaConfig{Create: true, Evolve: schema.Evolve, Types: sqlgen.Options{Boolean: "tinyint1", Time: "interval", JSON: "jsonb", Enum: "text", Nul: "stop"}},
+		Errors: errorsConfig{BadRecord: stopAtBad},
 		HTTP:   httpConfig{Listen: defaultListen},
 		Log:    logConfig{Level: "info", Format: "text"},
 	}
@@ -134,6 +149,10 @@ func parseConfig(file string, text []byte, overrides []string, getenv func(strin
 	d.require(root)
 	if c.Source.Format == "avro" && c.Source.Registry.URL == "" {
 		d.missing("source.registry.url", "source.format: avro needs the registry that the connector uses")
+	}
+	if c.Errors.BadRecord == deadLetter && c.Delivery == checkpoint.WriteAhead {
+		d.errs = append(d.errs, configError{where: d.file, line: math.MaxInt, key: "errors.bad_record", msg: "cannot be dead-letter with delivery: write-ahead, " +
+			"in which the target refuses a record only after its checkpoint was saved; set it to stop, or delivery to two-phase or one-phase"})
 	}
 	if err := d.err(); err != nil {
 		return config{}, err

@@ -221,6 +221,9 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 	if statements, ok := e.store.(checkpoint.StatementLog); ok {
 		out.WriteAhead = statements
 	}
+	if c.Errors.BadRecord == deadLetter {
+		out.Letters = e.sink
+	}
 	for _, r := range c.Tables {
 		out.Tables.Rules = append(out.Tables.Rules, checkpoint.Rule{Match: r.Match, Skip: r.Skip, Target: r.Target, Evolve: r.Evolve, Rows: r.Rows})
 	}

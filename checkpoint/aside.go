@@ -44,7 +44,7 @@ func (r *router) keyOf(e *debezium.Event) string {
 
 // refusedHere returns why a record ended an earlier run, and notes that it is set aside in the next checkpoint.
 func (r *router) refusedHere(p debezium.Partition, offset int64) *sqlgen.RowError {
-	f := r.refused[place{p, offset}]
+	f := r.refused[recordAt{p, offset}]
 	if f == nil {
 		return nil
 	}

@@ -185,7 +185,9 @@ func TestReplayFromEveryCheckpointOverSchemaChanges(t *testing.T) {
 			if _, err := w.start(t.Context(), checkpoint.TwoPhase, fault{}, small); err != nil {
 				t.Fatal(err)
 			}
-			last = from >= int64(w.store.count())
+			if last = from >= int64(w.store.count()); last { // how many there are depends on who comes first
+				return
+			}
 			// A crash on the way, and the replay goes on from its own checkpoints.
 			_, err := w.start(t.Context(), checkpoint.TwoPhase, fault{at: 5 + rng.IntN(60), death: true}, small, func(c *checkpoint.Config) { c.From, c.Replay = from, true })
 			if err != nil && !errors.Is(err, deadError{}) {

@@ -158,6 +158,10 @@ func (r *router) follow(ctx context.Context) error {
 		return err
 	}
 	if r.tables.history.next != before {
+		// What was folded for a table goes before what its new target is given.
+		if err := r.sendItems(ctx, make([][]item, len(r.lanes)), true); err != nil {
+			return err
+		}
 		r.tables.forget()
 	}
 	switch {

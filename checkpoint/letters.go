@@ -48,15 +48,15 @@ const (
 	lettersAtATime = 100
 )
 
-// place names a record.
-type place struct {
+// recordAt names a record.
+type recordAt struct {
 	partition debezium.Partition
 	offset    int64
 }
 
 // refusals are the records that ended a run: it begins anew from the last checkpoint, and sets them aside when it comes to them.
 // They outlive the runs.
-type refusals map[place]*refusal
+type refusals map[recordAt]*refusal
 
 type refusal struct {
 	cause *sqlgen.RowError
@@ -69,7 +69,7 @@ func (f refusals) add(l Letters, err error) (bool, error) {
 	if l == nil || !errors.As(err, &row) || !ofRecord(row.Class) || row.Origin.Partition.Topic == "" || row.Table == l.LetterTable() {
 		return false, nil
 	}
-	at := place{row.Origin.Partition, row.Origin.Offset}
+	at := recordAt{row.Origin.Partition, row.Origin.Offset}
 	if f[at] != nil {
 		return false, nil
 	}

@@ -76,6 +76,7 @@ func (r *run) once(ctx context.Context) (err error) {
 	if errors.Is(err, errDone) {
 		return nil
 	}
+	router.abandon(outer)
 	r.settled = tables.settles(outer, err)
 	return err
 }

@@ -32,16 +32,17 @@ const idleWait = time.Hour
 // router is the one goroutine that owns the positions, the tables and the checkpoint number (invariant 1).
 type router struct {
 	*run
-	tables *tables
-	aside  *letters // nil: records are not set aside
-	lanes  []*lane
-	ends   map[debezium.Partition]int64 // where the partitions ended at start, or the run ends
-	limits map[debezium.Partition]int64 // where partitions are not read any further
-	reader Reader
-	cuts   chan<- *barrier
-	saved  <-chan Checkpoint
-	held   map[debezium.Partition]*held
-	ddl    following
+	tables  *tables
+	aside   *letters // nil: records are not set aside
+	lanes   []*lane
+	ends    map[debezium.Partition]int64 // where the partitions ended at start, or the run ends
+	limits  map[debezium.Partition]int64 // where partitions are not read any further
+	reader  Reader
+	cuts    chan<- *barrier
+	saved   <-chan Checkpoint
+	barrier *barrier // the last one that was cut
+	held    map[debezium.Partition]*held
+	ddl     following
 
 	positions debezium.Positions
 	ahead     []Ahead                      // what lanes had applied before the run began
@@ -379,6 +380,7 @@ func (r *router) cut(ctx context.Context) error {
 		id: r.next, positions: r.positions.Clone(), ahead: r.ahead, rows: r.rows, savepoint: len(r.asked) > 0,
 		lanes: len(r.lanes), txns: make(chan txnsink.Txn, len(r.lanes)), ended: make(chan struct{}),
 	}
+	r.barrier = b
 	for _, l := range r.lanes {
 		if err := send(ctx, l.in, work{barrier: b}); err != nil {
 			return err
@@ -398,6 +400,24 @@ func (r *router) cut(ctx context.Context) error {
 		r.aside.causes = 0
 	}
 	return nil
+}
+
+// abandon aborts the transactions that lanes had handed over when the run failed, and nobody has taken. It is called when all of
+// the run's goroutines have ended.
+func (r *router) abandon(ctx context.Context) {
+	for r.barrier != nil {
+		select {
+		case t := <-r.barrier.txns:
+			if t == nil {
+				continue
+			}
+			if err := abort(ctx, t); err != nil {
+				r.Log.Debug("abort after a failure", "error", err)
+			}
+		default:
+			return
+		}
+	}
 }
 
 // seen notes a partition's last stable offset, and keeps the sums of what is left to read.

@@ -359,6 +359,9 @@ func (t *tables) create(name sourceTable, as schema.Name, source schema.Table, r
 	if err != nil {
 		return nil, err
 	}
+	if source, err = rules.Arrange(source); err != nil {
+		return nil, err
+	}
 	t.logShortened(name, source, table)
 	t.logStandIns(name, source, table)
 	var out []sqlgen.DDL
@@ -379,7 +382,8 @@ func (t *tables) logShortened(name sourceTable, source, target schema.Table) {
 	}
 }
 
-// logStandIns says which columns have a type of less use than an extension's. The two tables have the same columns in order.
+// logStandIns says which columns have a type of less use than an extension's. The two tables have
+// the same columns in order: source is arranged.
 func (t *tables) logStandIns(name sourceTable, source, target schema.Table) {
 	for i, c := range source.Columns {
 		made, missing := target.Columns[i].Type, ""

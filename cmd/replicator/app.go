@@ -20,6 +20,8 @@ const (
 	exitFailed    = 1 // failed while running
 	exitUsage     = 2 // wrong usage or configuration
 	exitPreflight = 3 // check found an error
+
+	exitDifferences = 4 // verify found differences
 )
 
 // version and commit are set by the linker. Without it the commit is what the go command noted.
@@ -91,7 +93,7 @@ func (a *app) root() *cobra.Command {
 		PersistentPreRun: func(*cobra.Command, []string) { a.started = true },
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(a.runCommand(), a.checkCommand(), a.demoCommand(), a.checkpointsCommand(), a.transactionsCommand(), a.lettersCommand(), a.migrateCommand(), a.versionCommand())
+	root.AddCommand(a.runCommand(), a.checkCommand(), a.verifyCommand(), a.cutoverCommand(), a.demoCommand(), a.checkpointsCommand(), a.transactionsCommand(), a.lettersCommand(), a.migrateCommand(), a.versionCommand())
 	return root
 }
 

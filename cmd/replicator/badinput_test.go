@@ -35,6 +35,7 @@ func TestBadInputIsLocatedAndNothingIsCommitted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newCaseRun(t, &caseFile{})
+			r.config["schema.evolve"] = "stop"
 			r.exec(t, "CREATE TABLE t (id int PRIMARY KEY, n smallint, s varchar(5), b bytea)")
 			const topic = "bad.shop.t"
 			if err := caseBroker(t).CreateTopic(r.topic(topic), 1, nil); err != nil {

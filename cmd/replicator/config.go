@@ -27,6 +27,7 @@ type config struct {
 	Checkpoint checkpointConfig
 	Schema     schemaConfig
 	Errors     errorsConfig
+	Verify     verifyConfig
 	HTTP       httpConfig
 	Log        logConfig
 }
@@ -86,6 +87,10 @@ const (
 	stopAtBad  badRecords = "stop"
 	deadLetter badRecords = "dead-letter"
 )
+
+type verifyConfig struct {
+	Source string // a URL, which holds a password; empty: there is none
+}
 
 type httpConfig struct {
 	Listen string // empty: off

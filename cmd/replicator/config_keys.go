@@ -58,7 +58,7 @@ func configKeys(c *config) []key {
 			{name: "dead_letters", value: later("setting records aside elsewhere than in a table of the target", "table")},
 		}},
 		{name: "verify", value: section{
-			{name: "source", value: laterSecret("comparing source and target")},
+			{name: "source", value: verifySource(&c.Verify.Source)},
 		}},
 		{name: "migrate", value: later("leaving the replicator's own tables to somebody else", "auto")},
 		{name: "cluster", value: later("sharing a pipeline among processes", "false")},
@@ -266,6 +266,24 @@ func targetURL(p *string) secret {
 		// The parser's error repeats what it could not read, and that may be the password.
 		if _, err := url.Parse(s); err != nil {
 			return errors.New("cannot be read as a URL; characters such as @ / # % of a password must be percent-encoded, or come from ${NAME}, which encodes them")
+		}
+		*p = s
+		return nil
+	}
+}
+
+// verifySource is the source database's URL, or nothing. It may hold a password.
+func verifySource(p *string) secret {
+	return func(s string) error {
+		scheme, _, _ := strings.Cut(s, "://")
+		switch {
+		case s == "":
+		case !slices.Contains([]string{"mysql", "mariadb", "postgres", "postgresql"}, scheme):
+			return errors.New("must be a URL of the source database, as in mysql://user:${MYSQL_PASSWORD}@host:3306/, or mariadb:// or postgres://")
+		default:
+			if _, err := url.Parse(s); err != nil {
+				return errors.New("cannot be read as a URL; characters such as @ / # % of a password must be percent-encoded, or come from ${NAME}, which encodes them")
+			}
 		}
 		*p = s
 		return nil

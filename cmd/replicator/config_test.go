@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"replicator/checkpoint"
+	"replicator/schema"
 	"replicator/sqlgen"
 )
 
@@ -68,7 +69,7 @@ func TestConfigErrorsNameLineKeyAndRemedy(t *testing.T) {
 		{"errors: {bad_record: skip}", `c.yaml:7: errors.bad_record: "skip" is none of its values; it must be stop or dead-letter`},
 		{"errors: {bad_record: dead-letter}\ndelivery: write-ahead", `c.yaml: errors.bad_record: cannot be dead-letter with delivery: write-ahead, in which the target refuses a record only after its checkpoint was saved; set it to stop, or delivery to two-phase or one-phase`},
 		{"errors: {dead_letters: topic shop.dead}", `c.yaml:7: errors.dead_letters: "topic shop.dead" is not yet served by this version (setting records aside elsewhere than in a table of the target); leave the key out, or set it to table`},
-		{"verify: {source: 'mysql://u:secret@h/'}", "c.yaml:7: verify.source: is not yet served by this version (comparing source and target); leave the key out"},
+		{"verify: {source: 'oracle://u:secret@h/'}", "c.yaml:7: verify.source: must be a URL of the source database, as in mysql://user:${MYSQL_PASSWORD}@host:3306/, or mariadb:// or postgres://"},
 		{"http: {listen: '80'}", `c.yaml:7: http.listen: "80" must be HOST:PORT, as in 127.0.0.1:8088, or '' to turn it off`},
 		{"http: {listen: 'a:http'}", `c.yaml:7: http.listen: "a:http" must end in a port from 0 to 65535`},
 		{"tables: {match: a}", "c.yaml:7: tables: must be a list of rules, as in [{match: 'shop\\.audit_.*', skip: true}], not keys with values"},
@@ -192,7 +193,7 @@ log: {level: debug, format: json}
 	}
 	want.Delivery = checkpoint.AtLeastOnce
 	want.Checkpoint = checkpointConfig{Interval: 250 * time.Millisecond, Rows: 7, Bytes: 64 << 20, Store: "file:/var/lib/r", Retain: 3}
-	want.Schema = schemaConfig{Types: sqlgen.Options{Boolean: "boolean", Time: "time", JSON: "json", Enum: "text", Nul: "strip"}}
+	want.Schema = schemaConfig{Evolve: schema.Evolve, Types: sqlgen.Options{Boolean: "boolean", Time: "time", JSON: "json", Enum: "text", Nul: "strip"}}
 	want.HTTP = httpConfig{Token: "sesame"}
 	want.Log = logConfig{Level: "debug", Format: "json"}
 	if !reflect.DeepEqual(got, want) {

@@ -365,16 +365,6 @@ func later(what string, def ...string) scalar {
 	}
 }
 
-// laterSecret is later for a value that no error may show.
-func laterSecret(what string) secret {
-	return func(s string) error {
-		if s == "" {
-			return nil
-		}
-		return fmt.Errorf("is not yet served by this version (%s); leave the key out", what)
-	}
-}
-
 // off is a section that this version knows and does not serve: it must be absent, or have no value.
 type off struct {
 	what string

@@ -42,12 +42,21 @@ var allowedImports = map[string][]string{
 	"checkpoint/postgres":       {"checkpoint", "txnsink", "txnsink/postgres", "github.com/jackc/pgx/v5"},
 	"checkpoint/storetest":      {"checkpoint", "txnsink", "debezium"},
 	"migrations":                {},
-	"testdata/debezium":         {},
+
+	// The databases at both ends, compared without the events between them.
+	"verify":           {"sqlgen", "schema", "golang.org/x/sync/errgroup"},
+	"verify/mysql":     {"verify", "debezium", "schema", "github.com/go-sql-driver/mysql"},
+	"verify/postgres":  {"verify", "sqlgen", "schema", "github.com/jackc/pgx/v5"},
+	"cutover":          {"sqlgen", "schema"},
+	"cutover/postgres": {"schema", "github.com/jackc/pgx/v5"},
+
+	"testdata/debezium": {},
 
 	// The command, which wires.
 	"cmd/replicator": {
 		"schema", "debezium", "debezium/kafka", "debezium/registry", "sqlgen", "txnsink", "txnsink/postgres",
 		"checkpoint", "checkpoint/file", "checkpoint/postgres", "cmd/replicator/demo", "cmd/replicator/ops", "txnsink/postgres/preflight",
+		"verify", "verify/mysql", "verify/postgres", "cutover", "cutover/postgres",
 		"github.com/spf13/cobra", "go.yaml.in/yaml/v3",
 	},
 	"cmd/replicator/ops": {"checkpoint"}, // and net/http
@@ -61,7 +70,7 @@ var allowedImports = map[string][]string{
 // testOnly is what tests may import besides: servers, suites, and drivers that serve as an oracle.
 var testOnly = []string{
 	"debezium", "debezium/debeziumtest", "debezium/kafka", "debezium/kafka/broker", "debezium/registry", "txnsink/sinktest", "txnsink/postgres", "txnsink/postgres/pgserver",
-	"txnsink/mysql/mysqlserver", "github.com/go-sql-driver/mysql",
+	"txnsink/mysql/mysqlserver", "verify/mysql", "verify/postgres", "github.com/go-sql-driver/mysql",
 	"checkpoint/storetest", "checkpoint/file", "checkpoint/postgres", "sqlgen", "schema", "schema/mysqlddl", "txnsink", "e2e", "testdata/debezium",
 	"github.com/jackc/pgx/v5", "github.com/twmb/franz-go", "github.com/segmentio/kafka-go", "github.com/klauspost/compress", "go.yaml.in/yaml/v3",
 }

@@ -46,19 +46,25 @@ func (b *progressBar) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// show draws p. A terminal that has gone away does not stop a pipeline, so its errors are of no interest.
+// show draws p.
 func (b *progressBar) show(p checkpoint.Progress) {
+	b.draw(p.ToGo <= 0, func(since time.Duration) string { return barText(p, since) })
+}
+
+// draw draws a line that text makes, from the time since the first one; not more often than the eye follows, unless it must be now. A terminal that
+// has gone away does not stop a pipeline, so its errors are of no interest.
+func (b *progressBar) draw(must bool, text func(since time.Duration) string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
 	if b.begun.IsZero() {
 		b.begun = now
 	}
-	if now.Sub(b.drawn) < barInterval && p.ToGo > 0 {
+	if now.Sub(b.drawn) < barInterval && !must {
 		return
 	}
 	b.drawn = now
-	b.line = barText(p, now.Sub(b.begun))
+	b.line = text(now.Sub(b.begun))
 	fmt.Fprint(b.out, clearLine+b.line)
 }
 
@@ -78,7 +84,6 @@ func barText(p checkpoint.Progress, since time.Duration) string {
 	if p.Total > 0 {
 		done = min(1, max(0, float64(p.Total-p.ToGo)/float64(p.Total)))
 	}
-	full := int(done * barWidth)
 	rate := 0.0
 	if s := since.Seconds(); s > 0 {
 		rate = float64(p.Events) / s
@@ -87,8 +92,13 @@ func barText(p checkpoint.Progress, since time.Duration) string {
 	if p.Repeated > 0 {
 		repeated = fmt.Sprintf(", %d repeated", p.Repeated)
 	}
-	return fmt.Sprintf("[%s%s] %3.0f%%  %d events, %.0f/s%s, checkpoint %d, %d to go",
-		strings.Repeat("=", full), strings.Repeat(" ", barWidth-full), 100*done, p.Events, rate, repeated, p.Checkpoint, p.ToGo)
+	return fmt.Sprintf("%s  %d events, %.0f/s%s, checkpoint %d, %d to go", barOf(done), p.Events, rate, repeated, p.Checkpoint, p.ToGo)
+}
+
+// barOf is the bar itself; done is from 0 to 1.
+func barOf(done float64) string {
+	full := int(done * barWidth)
+	return fmt.Sprintf("[%s%s] %3.0f%%", strings.Repeat("=", full), strings.Repeat(" ", barWidth-full), 100*done)
 }
 
 // isTerminal says whether w is one that lines can be drawn over on.

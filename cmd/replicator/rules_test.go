@@ -155,7 +155,7 @@ tables:
 	}
 	got := rowsText(r.exec(t, `SELECT table_schema || '.' || table_name, string_agg(column_name, ' ' ORDER BY ordinal_position) FROM information_schema.columns
 WHERE table_schema IN ('crm', 'public') GROUP BY table_schema, table_name ORDER BY 1`))
-	want := `"crm.customer" | "no email full_name balance vip profile note updated_at"
+	want := `"crm.customer" | "no email full_name balance profile note updated_at telephone score"
 "public.shop_order_items" | "order_id line_no sku quantity"
 "public.shop_orders" | "id customer_id state placed_on total gone"
 `

@@ -224,8 +224,14 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 	if c.Errors.BadRecord == deadLetter {
 		out.Letters = e.sink
 	}
+	out.Tables.Rules = tableRules(c)
+	return out
+}
+
+func tableRules(c *config) []checkpoint.Rule {
+	var out []checkpoint.Rule
 	for _, r := range c.Tables {
-		out.Tables.Rules = append(out.Tables.Rules, checkpoint.Rule{Match: r.Match, Skip: r.Skip, Target: r.Target, Evolve: r.Evolve, Rows: r.Rows})
+		out = append(out, checkpoint.Rule{Match: r.Match, Skip: r.Skip, Target: r.Target, Evolve: r.Evolve, Rows: r.Rows})
 	}
 	return out
 }

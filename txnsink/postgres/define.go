@@ -64,9 +64,10 @@ SET target_schema = excluded.target_schema, target_table = excluded.target_table
 	return "", nil
 }
 
-// keepOut returns ErrFenced if a later epoch is at work, and otherwise keeps it out until the transaction ends.
+// keepOut returns ErrFenced if a later epoch is at work, and otherwise keeps it out until the transaction ends: Fence locks
+// the row FOR UPDATE. A worker's transaction, which may be in doubt, only updates it and is not waited for.
 func keepOut(ctx context.Context, tx pgx.Tx, d txnsink.Definition) error {
-	const query = `SELECT epoch FROM replicator.witness WHERE pipeline = $1 AND worker = 0 FOR SHARE`
+	const query = `SELECT epoch FROM replicator.witness WHERE pipeline = $1 AND worker = 0 FOR KEY SHARE`
 	var epoch int64
 	err := tx.QueryRow(ctx, query, d.Pipeline).Scan(&epoch)
 	switch {

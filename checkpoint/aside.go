@@ -159,19 +159,18 @@ func (r *router) settle(ctx context.Context) error {
 // decideLetter drops or retries one letter. again are the rows of which a letter was set aside again: the others wait for it.
 func (r *router) decideLetter(ctx context.Context, t *txnsink.Letter, again map[txnsink.LetterKey]bool) error {
 	key := txnsink.LetterKey{Topic: t.Topic, RowKey: t.RowKey}
+	cause := r.refusedHere(debezium.Partition{Topic: t.Topic, ID: t.Partition}, t.Offset)
 	switch {
 	case t.Action == DropLetter:
 		r.Log.Info("dropping a record that was set aside", "pipeline", r.Pipeline, "topic", t.Topic, "partition", t.Partition, "offset", t.Offset)
 		return r.routeLetter(ctx, laneOf(r.aside.target, len(r.lanes)), r.aside.remove(r.Pipeline, t))
 	case again[key]:
-		r.refusedHere(debezium.Partition{Topic: t.Topic, ID: t.Partition}, t.Offset) // it is tried anew when it is decided again
 		return r.routeLetter(ctx, laneOf(r.aside.target, len(r.lanes)), r.aside.write(r.Pipeline, t))
 	}
 	record, err := recordOf(t)
 	if err != nil {
 		return err
 	}
-	cause := r.refusedHere(record.Partition, record.Offset)
 	var events []debezium.Event
 	if cause == nil {
 		b := debezium.Batch{Partition: record.Partition, Records: []debezium.Record{record}}

@@ -187,7 +187,8 @@ func (l *letters) remove(pipeline string, t *txnsink.Letter) item {
 func letterKey(pipeline string, t *txnsink.Letter) []debezium.Value {
 	return []debezium.Value{
 		text(pipeline), text(t.Topic),
-		{Kind: debezium.IntValue, Num: int64(t.Partition)}, {Kind: debezium.IntValue, Num: t.Offset},
+		{Kind: debezium.IntValue, Num: int64(t.Partition)},
+		{Kind: debezium.IntValue, Num: t.Offset},
 	}
 }
 

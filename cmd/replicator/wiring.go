@@ -29,6 +29,9 @@ const (
 	lastConnectDelay  = 10 * time.Second
 )
 
+// applyLanes is how many workers a pipeline has.
+const applyLanes = 1
+
 // kafkaSource makes a *kafka.Source a checkpoint.Source: its Open returns an interface.
 type kafkaSource struct{ *kafka.Source }
 
@@ -167,7 +170,11 @@ func (e *ends) connect(ctx context.Context, c *config, log *slog.Logger) (err er
 		return err
 	}
 	if c.Delivery == checkpoint.TwoPhase {
-		if _, err := e.sink.CheckTwoPhase(ctx); err != nil {
+		two, err := e.sink.CheckTwoPhase(ctx)
+		if err != nil {
+			return err
+		}
+		if err := two.Enough(applyLanes); err != nil {
 			return err
 		}
 	}
@@ -208,7 +215,7 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 		Pipeline: c.Pipeline, Delivery: c.Delivery,
 		Interval: c.Checkpoint.Interval, MinInterval: c.Checkpoint.MinInterval,
 		Rows: c.Checkpoint.Rows, Bytes: c.Checkpoint.Bytes, Retain: c.Checkpoint.Retain,
-		Workers: 1,
+		Workers: applyLanes,
 		Source:  kafkaSource{e.source}, Sink: e.sink, Store: e.store,
 		Decoder: e.decoder,
 		Tables: checkpoint.TablesConfig{

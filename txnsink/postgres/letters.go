@@ -11,7 +11,9 @@ import (
 )
 
 // LetterTable is the table of the records that were set aside.
-func (s *Sink) LetterTable() schema.Name { return schema.Name{Schema: "replicator", Table: "dead_letters"} }
+func (s *Sink) LetterTable() schema.Name {
+	return schema.Name{Schema: "replicator", Table: "dead_letters"}
+}
 
 // LetterKeys returns the rows that the pipeline's letters are of, at most limit of them.
 func (s *Sink) LetterKeys(ctx context.Context, pipeline string, limit int) ([]txnsink.LetterKey, error) {

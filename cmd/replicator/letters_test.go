@@ -47,6 +47,28 @@ func TestCasePoison(t *testing.T) {
 	}
 }
 
+// TestAvroThatCannotBeReadIsSetAside: another magic byte, and the id of a schema that the registry does not have. A registry that
+// refuses to answer says nothing about a record.
+func TestAvroThatCannotBeReadIsSetAside(t *testing.T) {
+	t.Parallel()
+	r := newAvroRun(t)
+	r.config[letterSetting] = "dead-letter"
+	records := r.records(t)[:2]
+	magic, unknown := records[1], records[1]
+	magic.value = append([]byte{1}, magic.value[1:]...)
+	unknown.value = append([]byte{0, 0, 0, 0, 99}, unknown.value[5:]...)
+	r.produce(t, records[0], magic, unknown)
+	r.config["source.registry.password"] = "wrong"
+	code, stderr := r.run(t)
+	r.stopped(t, code, stderr, "401 Unauthorized")
+	r.config["source.registry.password"] = "s3cret"
+	r.succeeds(t)
+	r.expect(t, caseResult{
+		Query: `SELECT "offset", class, encode(substr(value, 1, 5), 'hex') FROM replicator.dead_letters ORDER BY 1`,
+		Rows:  textRows("1|bad_record|0100000015", "2|bad_record|0000000063"),
+	})
+}
+
 // TestRecordsOfOneRowKeepTheirOrder: what comes after a record that was set aside waits for it, whatever it is, through restarts,
 // and goes where it belongs when the cause is gone.
 func TestRecordsOfOneRowKeepTheirOrder(t *testing.T) {

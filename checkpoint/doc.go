@@ -68,6 +68,8 @@
 //  12. A row goes to the target's table by the lineage of its columns: from the version at the row's own position to the one
 //     that the target has. A row of a table that was emptied or dropped since goes nowhere.
 //  13. Rows under a table's former name come before those under its new one, whichever topic is read first.
+//  14. A record that is set aside is a row of the table of letters, written by the lane of the record's own table. While a row has
+//     letters its later records become letters too; it ceases to have them only while nothing is in flight.
 //
 // # Schema changes
 //

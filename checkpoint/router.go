@@ -319,7 +319,7 @@ func (r *router) route(ctx context.Context, j *job) (whole bool, _ error) {
 		if err != nil {
 			return false, err
 		}
-		n := laneOf(t, len(r.lanes)) // also of a letter: what a lane has applied, it has set aside too
+		n := laneOf(t, len(r.lanes)) // also of a letter: invariants 10 and 14
 		items[n] = append(items[n], it)
 		r.counted()
 	}

@@ -22,6 +22,7 @@ type sqlFlags struct {
 	configFlags
 	untilCaughtUp bool
 	limit         int
+	events        string
 }
 
 func (a *app) sqlCommand() *cobra.Command {
@@ -49,6 +50,7 @@ has the same effect on any target.`,
 	f.add(cmd)
 	cmd.Flags().BoolVar(&f.untilCaughtUp, "until-caught-up", false, "stop when every partition has reached the end that it had at start")
 	cmd.Flags().IntVar(&f.limit, "limit", 0, "stop after `N` transactions; 0: do not")
+	cmd.Flags().StringVar(&f.events, "events", "", "read the events of `FILE.jsonl` from its beginning in place of Kafka's, a line for each record: {\"topic\": ..., \"key\": ..., \"value\": ...}")
 	return cmd
 }
 
@@ -71,6 +73,14 @@ func (a *app) sql(ctx context.Context, c *config, f *sqlFlags) (err error) {
 	}
 	p := pipelineConfig(c, e, log)
 	p.UntilCaughtUp = f.untilCaughtUp
+	if f.events != "" {
+		events, err := readEvents(f.events)
+		if err != nil {
+			return err
+		}
+		p.Source = eventsSource{events, events.without(c.Source.SchemaChanges, c.Source.Transactions)}
+		p.UntilCaughtUp, own = true, false // no checkpoint is of this file
+	}
 	err = checkpoint.DryRun(ctx, p, own, &printedPlan{out: a.stdout, sink: e.sink, left: f.limit})
 	if errors.Is(err, errPrinted) || ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -52,6 +56,32 @@ func TestPrintedSQLMakesTables(t *testing.T) {
 		t.Errorf("got\n%s", sql)
 	}
 	r.expect(t, caseResult{Query: "SELECT id, amt FROM pay ORDER BY id", Rows: textRows("1|10", "2|20")})
+}
+
+// TestSQLOfAFileOfEvents needs no broker, and its bad lines are named.
+func TestSQLOfAFileOfEvents(t *testing.T) {
+	t.Parallel()
+	r := newCaseRun(t, &caseFile{})
+	one, two := typed(pay("c", 1, 10)), typed(pay("u", 1, 11))
+	text, err := json.Marshal(string(two.value))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), payTopic+".jsonl")
+	write := func(content string) {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(fmt.Sprintf("{\"key\":%s,\"value\":%s}\n\n{\"offset\":7,\"key\":%s,\"value\":%s}\n", one.key, one.value, two.key, text))
+	sql := r.command(t, "sql", "--events", file, "--set", "source.brokers=['127.0.0.1:1']")
+	r.exec(t, sql)
+	r.expect(t, caseResult{Query: "SELECT id, amt FROM pay", Rows: textRows("1|11")})
+	write(`{"offset":7,"value":{}}` + "\n" + `{"offset":7,"value":{}}`)
+	code, _, stderr := call(t, "sql", "--config", r.file(t), "--events", file)
+	if code != exitFailed || !strings.Contains(stderr, "line 2: offset 7 of src1.public.pay[0] cannot come here") {
+		t.Errorf("exit code %d\n%s", code, stderr)
+	}
 }
 
 // typed is a change of a row of the table pay with its schema.

@@ -222,7 +222,14 @@ func (r *router) retry(ctx context.Context, t *txnsink.Letter, e *debezium.Event
 	if target == nil {
 		return r.routeLetter(ctx, lane, removed)
 	}
-	return r.routeLetter(ctx, laneOf(target, len(r.lanes)), removed, item{target, e})
+	lane, as, ok := r.place.of(target, e)
+	if !ok {
+		if err := r.settle(ctx); err != nil {
+			return err
+		}
+		lane, as, _ = r.place.of(target, e)
+	}
+	return r.routeLetter(ctx, lane, removed, item{as, e})
 }
 
 // routeLetter sends items to a lane. They belong to no position: the checkpoint is cut for them alone.

@@ -26,7 +26,7 @@ type barrier struct {
 	savepoint bool
 	lanes     int
 	txns      chan txnsink.Txn // with room for every lane; nil: the lane has none
-	ended     chan struct{}    // closed when the transactions are prepared or committed: lanes may begin new ones
+	committed chan struct{}    // closed when the transactions are: lanes may begin new ones
 }
 
 // collect waits until the barrier has passed every lane.
@@ -75,21 +75,14 @@ func (c *committer) loop(ctx context.Context, cuts <-chan *barrier, saved chan<-
 // complete carries the protocol out for one barrier.
 func (c *committer) complete(ctx context.Context, b *barrier) error {
 	txns, err := b.collect(ctx)
-	end := func(how func(txnsink.Txn) error) error {
-		if err := each(txns, how); err != nil {
-			return err
-		}
-		close(b.ended)
-		return nil
-	}
-	prepare := func() error { return end(func(t txnsink.Txn) error { return t.PreCommit(ctx) }) }
-	commit := func() error { return end(func(t txnsink.Txn) error { return t.Commit(ctx, nil) }) }
+	prepare := func() error { return each(txns, func(t txnsink.Txn) error { return t.PreCommit(ctx) }) }
+	commit := func() error { return each(txns, func(t txnsink.Txn) error { return t.Commit(ctx, nil) }) }
 	commitWithPositions := func() error {
 		text, err := encodeNote(note{Workers: c.Workers, Positions: listOf(b.positions)})
 		if err != nil {
 			return err
 		}
-		return end(func(t txnsink.Txn) error { return t.Commit(ctx, text) })
+		return each(txns, func(t txnsink.Txn) error { return t.Commit(ctx, text) })
 	}
 	save := func() error { return c.save(ctx, b, txns) }
 	commitPrepared := func() error {
@@ -117,6 +110,7 @@ func (c *committer) complete(ctx context.Context, b *barrier) error {
 		}
 	}
 	if err == nil {
+		close(b.committed) // invariant 14
 		c.progressed = true
 		return nil
 	}

@@ -3,6 +3,7 @@ package checkpoint_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"replicator/checkpoint"
@@ -88,7 +89,8 @@ type (
 	}
 	faultyTxn struct {
 		txnsink.Txn
-		p *process
+		sink txnsink.Sink
+		p    *process
 	}
 	faultyStore struct {
 		checkpoint.Store
@@ -117,7 +119,7 @@ func (s faultySink) Begin(ctx context.Context, id txnsink.ID) (txnsink.Txn, erro
 	if err != nil {
 		return nil, err
 	}
-	return faultyTxn{t, s.p}, nil
+	return faultyTxn{t, s.Sink, s.p}, nil
 }
 
 func (s faultySink) Commit(ctx context.Context, id txnsink.ID) error {
@@ -148,8 +150,23 @@ func (s faultySink) Defined(ctx context.Context, pipeline string) ([]txnsink.Def
 	return call1(s.p, func() ([]txnsink.Defined, error) { return s.Sink.Defined(ctx, pipeline) })
 }
 
+// unseenError ends a run.
+type unseenError struct{ error }
+
+func (unseenError) Permanent() bool { return true }
+
+// Apply fails if a transaction is in doubt: on a real database its rows would not be seen (invariant 14).
 func (t faultyTxn) Apply(ctx context.Context, batch []sqlgen.Statement) error {
-	return t.p.call(func() error { return t.Txn.Apply(ctx, batch) })
+	return t.p.call(func() error {
+		pending, err := t.sink.Pending(ctx, t.ID().Pipeline)
+		if err == nil && len(pending) > 0 && pending[0].ID.Epoch == t.ID().Epoch {
+			err = unseenError{fmt.Errorf("%v is applied while %v is in doubt", t.ID(), pending[0].ID)}
+		}
+		if err != nil {
+			return err
+		}
+		return t.Txn.Apply(ctx, batch)
+	})
 }
 
 func (t faultyTxn) PreCommit(ctx context.Context) error {

@@ -44,7 +44,7 @@ type lane struct {
 	// Of apply:
 	txn   txnsink.Txn     // open; nil: nothing was applied since the last barrier
 	next  int64           // the checkpoint that txn belongs to
-	ended <-chan struct{} // closed when the transaction before is prepared or committed; nil: there was none
+	ready <-chan struct{} // closed when the checkpoint before is committed; nil: there was none
 }
 
 // folded is one message from a lane's fold to its apply: statements, with the batch whose memory they share, then
@@ -141,7 +141,7 @@ func (l *lane) write(ctx context.Context, f folded) error {
 	}
 	txn := l.txn
 	l.txn = nil
-	l.next, l.ended = f.barrier.id+1, f.barrier.ended
+	l.next, l.ready = f.barrier.id+1, f.barrier.committed
 	f.barrier.txns <- txn // never blocks: it has room for every lane
 	return nil
 }
@@ -151,9 +151,9 @@ func (l *lane) begin(ctx context.Context) error {
 	if l.txn != nil {
 		return nil
 	}
-	if l.ended != nil { // a worker has one open transaction at a time
+	if l.ready != nil { // invariant 14
 		select {
-		case <-l.ended:
+		case <-l.ready:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

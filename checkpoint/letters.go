@@ -113,6 +113,7 @@ func ofRecord(c sqlgen.Class) bool {
 // letters is what the router knows of the records that are set aside. It belongs to the router.
 type letters struct {
 	target *sqlgen.Target             // the table of letters
+	lanes  []*sqlgen.Target           // by lane: each folds with its own
 	rows   map[txnsink.LetterKey]bool // rows whose later records follow
 	causes int                        // records set aside since the last cut, each for a cause of its own
 	looked time.Time
@@ -135,6 +136,9 @@ func newLetters(ctx context.Context, c *Config) (*letters, error) {
 	if l.target, err = sqlgen.NewTarget(c.Sink.Dialect(), *table, sqlgen.TargetConfig{Options: c.Tables.Options}); err != nil {
 		return nil, err
 	}
+	for range c.Workers {
+		l.lanes = append(l.lanes, l.target.Clone())
+	}
 	keys, err := c.Letters.LetterKeys(ctx, c.Pipeline, maxAsideRows)
 	if err != nil {
 		return nil, err
@@ -143,6 +147,15 @@ func newLetters(ctx context.Context, c *Config) (*letters, error) {
 		l.rows[k] = true
 	}
 	return l, nil
+}
+
+// forLane has the letters among a lane's items folded with the lane's own target.
+func (l *letters) forLane(items []item, lane int) {
+	for i := range items {
+		if items[i].target == l.target {
+			items[i].target = l.lanes[lane]
+		}
+	}
 }
 
 // letterFields are the columns of the table of letters that a pipeline writes.

@@ -81,6 +81,7 @@ func keepWhole(batch []sqlgen.Statement, n int) {
 func partOf(batch []sqlgen.Statement) int {
 	size := 0
 	for i := range batch {
+		size += len(batch[i].SQL)
 		for _, a := range batch[i].Args {
 			switch a := a.(type) {
 			case sqlgen.Array:

@@ -17,9 +17,12 @@ const (
 	maxServers = 16     // that gave GTIDs to one table's changes
 )
 
-// restartTakes is the least time between a connector's last event and the first one that it sends again: to start it
-// connects to the database and to Kafka.
-const restartTakes = 100 * time.Millisecond
+// The least time between a connector's last event and the first one that it sends again. A new run connects to the database
+// and to Kafka; one that goes on after an error waits for 10 s first (retriable.restart.connector.wait.ms).
+const (
+	restartTakes = 100 * time.Millisecond
+	retryTakes   = 5 * time.Second // within one run
+)
 
 // Seen is how far the changes of one source table were applied in one partition, by the positions that their source gave
 // them. It is a part of a checkpoint.
@@ -37,6 +40,7 @@ type Seen struct {
 	Cursor               int      `json:"cursor"`          // how many of these the connector has sent since it went back; Count: it has not
 	Order                int64    `json:"order,omitempty"` // Event.Order of the last event there
 	SentNs               int64    `json:"sent_ns,omitempty"`
+	Run                  string   `json:"run,omitempty"` // Event.Run of that event
 
 	TsMs     int64    `json:"ts_ms,omitempty"`     // the latest time of a change at the source
 	ServerID int64    `json:"server_id,omitempty"` // of the last change
@@ -200,7 +204,7 @@ func (s *Seen) advance(e *debezium.Event, at debezium.LogPosition, digest uint64
 
 // note takes in what an applied event says of its server and time.
 func (s *Seen) note(e *debezium.Event) {
-	s.Order, s.SentNs = e.Order, e.SentNs
+	s.sent(e)
 	s.TsMs = max(s.TsMs, e.Source.TsMs)
 	s.ServerID = e.Source.ServerID
 	id, n, ok := debezium.GTIDServer(e.Source.GTID)
@@ -253,7 +257,7 @@ func (s *Seen) again(e *debezium.Event, digest uint64) bool {
 		s.Cursor++
 		return true
 	}
-	i := s.index(digest, time.Duration(e.SentNs-s.SentNs) >= restartTakes)
+	i := s.index(digest, s.paused(e))
 	if i < 0 || s.Cursor == s.Count && s.follows(e) {
 		if len(s.Digests) == s.Count && s.Count < maxDigests {
 			s.Digests = append(s.Digests, digest)
@@ -264,8 +268,20 @@ func (s *Seen) again(e *debezium.Event, digest uint64) bool {
 		return false
 	}
 	s.Cursor = i + 1
-	s.Order, s.SentNs = e.Order, e.SentNs
+	s.sent(e)
 	return true
+}
+
+// sent notes how and when the connector sent the last event there.
+func (s *Seen) sent(e *debezium.Event) { s.Order, s.SentNs, s.Run = e.Order, e.SentNs, e.Run }
+
+// paused says whether the connector may have started again between the last event and e.
+func (s *Seen) paused(e *debezium.Event) bool {
+	since := time.Duration(e.SentNs - s.SentNs)
+	if e.Run != "" && s.Run != "" {
+		return e.Run != s.Run || since >= retryTakes
+	}
+	return since >= restartTakes
 }
 
 // index finds a change at the last position. A connector that repeats sends the changes there in the same order: the
@@ -289,10 +305,10 @@ func (s *Seen) follows(e *debezium.Event) bool {
 	if s.Order > 0 && e.Order > 0 {
 		return e.Order > s.Order // a connector that restarts goes back, or begins to count anew
 	}
-	if e.Source.File != "" || e.Source.Serial > 0 {
+	if !e.Flat && (e.Source.File != "" || e.Source.Serial > 0) { // a flattened row need not have its number
 		return false
 	}
 	since := time.Duration(e.SentNs - s.SentNs)
 	exact := e.SentNs%int64(time.Millisecond) != 0
-	return since < restartTakes && (since > 0 || since == 0 && !exact)
+	return !s.paused(e) && (since > 0 || since == 0 && !exact)
 }

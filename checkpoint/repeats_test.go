@@ -119,6 +119,15 @@ func TestChangesAtOnePositionAreApplied(t *testing.T) {
 	numbered.Order = 4
 	next := numbered
 	next.Order = 5
+	flat := change(t, 9, 0, 3) // without the number of the row
+	flat.Flat, flat.SentNs = true, time.Second.Nanoseconds()
+	flatSoon, flatLater := flat, flat
+	flatSoon.SentNs += time.Millisecond.Nanoseconds()
+	flatLater.SentNs += 2 * time.Second.Nanoseconds()
+	sameRun, nextRun := flat, flatSoon
+	sameRun.Run, nextRun.Run = "one", "two"
+	slowly := sameRun
+	slowly.SentNs += time.Second.Nanoseconds()
 	compressed := change(t, 9, 0, 7) // the second statement of a compressed transaction: rows are numbered anew
 	for name, c := range map[string]struct {
 		events []debezium.Event
@@ -134,6 +143,11 @@ func TestChangesAtOnePositionAreApplied(t *testing.T) {
 		"a row of a COPY sent again":          {[]debezium.Event{copied, later}, []bool{false, true}},
 		"the same record twice":               {[]debezium.Event{copied, copied}, []bool{false, true}},
 		"equal rows, numbered":                {[]debezium.Event{numbered, next, numbered, next}, []bool{false, false, true, true}},
+		"equal flattened rows":                {[]debezium.Event{flat, flat, flatSoon}, []bool{false, false, false}},
+		"a flattened row sent again":          {[]debezium.Event{flat, flatLater, flatLater}, []bool{false, true, false}},
+		"flattened rows sent again":           {[]debezium.Event{flat, flatSoon, flatLater, flatLater}, []bool{false, false, true, true}},
+		"equal rows of a slow run":            {[]debezium.Event{sameRun, slowly}, []bool{false, false}},
+		"sent again by a quick run":           {[]debezium.Event{sameRun, nextRun}, []bool{false, true}},
 		"without a position nothing is known": {[]debezium.Event{{Op: debezium.Create}, {Op: debezium.Create}}, []bool{false, false}},
 	} {
 		r, _ := remember()

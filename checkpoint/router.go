@@ -35,6 +35,7 @@ type router struct {
 	tables  *tables
 	aside   *letters // nil: records are not set aside
 	lanes   []*lane
+	place   *placement
 	ends    map[debezium.Partition]int64 // where the partitions ended at start, or the run ends
 	limits  map[debezium.Partition]int64 // where partitions are not read any further
 	reader  Reader
@@ -69,7 +70,7 @@ type router struct {
 
 func newRouter(r *run, t *tables, aside *letters, lanes []*lane, reader Reader, ends map[debezium.Partition]int64, cuts chan<- *barrier, saved <-chan Checkpoint) *router {
 	rt := &router{
-		run: r, tables: t, aside: aside, lanes: lanes, reader: reader, ends: ends, cuts: cuts, saved: saved,
+		run: r, tables: t, aside: aside, lanes: lanes, place: newPlacement(len(lanes), r.Delivery == OnePhase), reader: reader, ends: ends, cuts: cuts, saved: saved,
 		held:      map[debezium.Partition]*held{},
 		positions: r.last.Positions.Clone(), ahead: r.last.Ahead, next: r.last.ID + 1,
 		limits: map[debezium.Partition]int64{}, lags: map[debezium.Partition]int64{}, left: map[debezium.Partition]int64{},
@@ -303,23 +304,27 @@ func (r *router) route(ctx context.Context, j *job) (whole bool, _ error) {
 				}
 			}
 		}
+		t := r.tables.entry(tableOf(e)).target
+		n, as, ok := r.place.of(t, e)
+		if !ok { // before the event is noted as seen: it comes after the barrier
+			if err := r.part(ctx, items, j, e); err != nil {
+				return false, err
+			}
+			items = make([][]item, len(r.lanes))
+			n, as, _ = r.place.of(t, e)
+		}
 		if r.repeats != nil && r.repeats.of(e) {
 			r.progress.Repeated++
 			continue
 		}
 		r.noteHalf(e)
-		t := r.tables.entry(tableOf(e)).target
-		if t == nil {
+		if t == nil || applied(r.ahead, t, e) { // invariant 10
 			continue
 		}
-		if applied(r.ahead, t, e) { // invariant 10
-			continue
-		}
-		it, err := r.passed(j, i, t)
+		it, err := r.passed(j, i, as) // a letter takes the record's lane: invariants 10 and 16
 		if err != nil {
 			return false, err
 		}
-		n := laneOf(t, len(r.lanes)) // also of a letter: invariants 10 and 14
 		items[n] = append(items[n], it)
 		r.counted()
 	}
@@ -344,6 +349,9 @@ func (r *router) sendItems(ctx context.Context, items [][]item, flush bool) erro
 		if len(items[n]) == 0 && !flush {
 			continue
 		}
+		if r.aside != nil {
+			r.aside.forLane(items[n], n)
+		}
 		if err := send(ctx, l.in, work{items: items[n], flush: flush}); err != nil {
 			return err
 		}
@@ -351,16 +359,21 @@ func (r *router) sendItems(ctx context.Context, items [][]item, flush bool) erro
 	return nil
 }
 
-// laneOf keeps every row of a table on one lane, so that its order is the source's.
-func laneOf(t *sqlgen.Target, lanes int) int {
-	if lanes == 1 {
-		return 0
+// part cuts a checkpoint of what was routed so far, in the middle of a batch: e touches rows that are on different lanes.
+func (r *router) part(ctx context.Context, items [][]item, j *job, e *debezium.Event) error {
+	if err := r.sendItems(ctx, items, false); err != nil {
+		return err
 	}
-	h := uint32(2166136261) // FNV-1a
-	for _, c := range []byte(t.Table.Name.String()) {
-		h = (h ^ uint32(c)) * 16777619
+	r.moveTo(e.Partition, debezium.Position{Offset: e.Offset, TopicID: j.batch.TopicID})
+	for r.outstanding {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case cp := <-r.saved:
+			r.completed(cp)
+		}
 	}
-	return int(h % uint32(lanes))
+	return r.cut(ctx)
 }
 
 // noteHalf remembers that the last row event of a partition is the first half of a changed key.
@@ -378,7 +391,7 @@ func (r *router) cut(ctx context.Context) error {
 	r.ahead = beyond(r.ahead, r.positions)
 	b := &barrier{
 		id: r.next, positions: r.positions.Clone(), ahead: r.ahead, rows: r.rows, savepoint: len(r.asked) > 0,
-		lanes: len(r.lanes), txns: make(chan txnsink.Txn, len(r.lanes)), ended: make(chan struct{}),
+		lanes: len(r.lanes), txns: make(chan txnsink.Txn, len(r.lanes)), committed: make(chan struct{}),
 	}
 	r.barrier = b
 	for _, l := range r.lanes {
@@ -392,6 +405,7 @@ func (r *router) cut(ctx context.Context) error {
 	if err := send(ctx, r.cuts, b); err != nil {
 		return err
 	}
+	r.place.passed()
 	r.next++
 	r.asked, r.promised = nil, r.asked
 	r.rows, r.bytes, r.sinceFlush, r.sinceFlushLen = 0, 0, 0, 0

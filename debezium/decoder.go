@@ -88,6 +88,7 @@ type recent struct {
 	quoted             Source // JSON: its texts with their quotes
 	payloads           outline[members]
 	sources            outline[sourcePart]
+	run                string
 	names              [4][]string // of structs within rows; a ring
 	nextName           int
 	rowValues          int            // of a record's rows, on the average

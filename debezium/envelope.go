@@ -14,6 +14,9 @@ const (
 	newKeyHeader = "__debezium.newkey"
 )
 
+// runHeader is where Debezium 3 names the run of the connector: it is another one after each start.
+const runHeader = "__debezium.context.runId"
+
 // event decodes one record, which in its batch comes after records, whose events are events.
 func (r *reading) event(ctx context.Context, records []Record, events []Event, record *Record, e *Event) error {
 	r.stack, r.names = r.stack[:0], r.names[:0]
@@ -54,6 +57,11 @@ func (r *reading) event(ctx context.Context, records []Record, events []Event, r
 			if again := record.Value == nil && e.Op == Delete && (e.Unsure || len(records) == 0); !again {
 				e.NewKey = r.headerKey(h.Value, keys, e.Key)
 			}
+		case runHeader: // only ever compared: its converter is of no interest
+			if string(h.Value) != r.recent.run {
+				r.recent.run = string(h.Value)
+			}
+			e.Run = r.recent.run
 		}
 	}
 	return nil

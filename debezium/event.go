@@ -78,8 +78,10 @@ type Event struct {
 	NewKey Row     // from the header __debezium.newkey of the delete half
 	Change *Change // for SchemaChange only
 
-	Order  int64 // the number of the event in its source transaction, from 1, with provide.transaction.metadata; 0: not said
-	SentNs int64 // when the connector handled the event, nanoseconds since the epoch; whole milliseconds before Debezium 2.6; 0: not said
+	Order  int64  // the number of the event in its source transaction, from 1, with provide.transaction.metadata; 0: not said
+	SentNs int64  // when the connector handled the event, nanoseconds since the epoch; whole milliseconds before Debezium 2.6; 0: not said
+	Run    string // which run of the connector sent it, from the header __debezium.context.runId of Debezium 3; empty: not said
+	Flat   bool   // a flattened row: of Source it has what the connector was told to add, and SentNs is the record's time in milliseconds
 
 	// Unsure is set for a Delete that was made of a tombstone when nothing had shown yet whether the topic's rows are
 	// flattened, and a tombstone is a delete, or not, and it follows one. It may be passed over where the key is not

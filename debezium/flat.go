@@ -198,6 +198,10 @@ func (r *reading) flatEvent(row Row, f *flatLayout, record *Record, e *Event) er
 // upsert, which is what an update does.
 func (r *reading) flatOrigin(record *Record, e *Event) (Op, error) {
 	e.Source = r.topicSource(record)
+	e.Flat = true
+	if !record.Time.IsZero() {
+		e.SentNs = record.Time.UnixMilli() * nanosInMilli
+	}
 	op := Update
 	for i := range record.Headers {
 		h := &record.Headers[i]

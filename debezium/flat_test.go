@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"replicator/debezium"
 	"replicator/debezium/debeziumtest"
@@ -106,6 +107,24 @@ func TestFlattenedRowsAreEvents(t *testing.T) {
 		e := events[0]
 		if e.Op != test.op || e.Source != test.source || e.Before.Sent() != test.deleted || e.After.Sent() == test.deleted {
 			t.Errorf("%s: got %s", name, summary(e))
+		}
+	}
+}
+
+// TestFlattenedRowsSayWhenAndInWhichRun: nothing in them says when the connector handled the event, but their record does.
+func TestFlattenedRowsSayWhenAndInWhichRun(t *testing.T) {
+	t.Parallel()
+	at := debezium.Partition{Topic: "s.shop.t"}
+	events, err := debezium.NewDecoder(debezium.DecoderConfig{}).DecodeBatchContext(t.Context(), &debezium.Batch{Partition: at, Records: []debezium.Record{
+		{Partition: at, Value: []byte(`{"id":1,"__op":"c"}`), Time: time.UnixMilli(1796030704123), Headers: []debezium.Header{{Key: "__debezium.context.runId", Value: []byte("one")}}},
+		{Partition: at, Value: []byte(`{"id":1,"__op":"c"}`)},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []debezium.Event{{Flat: true, SentNs: 1796030704123e6, Run: "one"}, {Flat: true}} {
+		if e := events[i]; e.Flat != want.Flat || e.SentNs != want.SentNs || e.Run != want.Run {
+			t.Errorf("record %d: flattened is %v, sent at %d by run %q, want %v, %d, %q", i, e.Flat, e.SentNs, e.Run, want.Flat, want.SentNs, want.Run)
 		}
 	}
 }

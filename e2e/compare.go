@@ -13,6 +13,7 @@ import (
 type Table struct {
 	Name    string
 	Columns []Column
+	Read    Reading // of the source's values; nil: [Column.FromMySQL]
 }
 
 // Column is a column of a Table. Type is its DATA_TYPE (bit), FullType its COLUMN_TYPE (bit(9)).
@@ -40,10 +41,18 @@ func (d Difference) Equal() bool { return d.Lost == 0 && d.Repeated == 0 && d.Ch
 
 const maxExamples = 3 // of each table
 
-// Compare compares all rows of a table. An error is a value that cannot be read; it names the column.
+// Reading is how a column's value is read from the text that a database printed: [Column.FromMySQL] or [Column.FromPostgres].
+type Reading func(Column, string) (Value, error)
+
+// Compare compares all rows of a table with those of the target, which is PostgreSQL. An error is a value that cannot be
+// read; it names the column.
 func Compare(t Table, source, target []Row) (Difference, error) {
 	d := Difference{Table: t.Name, Source: len(source), Target: len(target)}
-	want, err := t.index(source, Column.FromMySQL)
+	read := t.Read
+	if read == nil {
+		read = Column.FromMySQL
+	}
+	want, err := t.index(source, read)
 	if err != nil {
 		return d, fmt.Errorf("source: %w", err)
 	}
@@ -84,7 +93,7 @@ func (t Table) keyed() bool {
 
 // index is the rows by key, or by all of their values where there is no key. Each value of a row's text is quoted, so that
 // equal texts are equal rows.
-func (t Table) index(rows []Row, read func(Column, string) (Value, error)) (map[string][]string, error) {
+func (t Table) index(rows []Row, read Reading) (map[string][]string, error) {
 	out := make(map[string][]string, len(rows))
 	for n, row := range rows {
 		if len(row) != len(t.Columns) {

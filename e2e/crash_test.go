@@ -30,10 +30,11 @@ func TestCrashesLoseAndRepeatNothing(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	t.Logf("to use the same random moments and changes again: E2E_SEED=%d", seed)
 
-	s := openStack(t)
+	s := openStack(t, "e2e", "shop", "plain")
+	s.createDatabase(t, s.database)
 	s.mysqlFile(t, "lab/source/01-schema.sql")
 	s.lab(t, "mysql", "-e", workloadSchema)
-	s.startConnector(t)
+	s.startConnector(t, "lab/connectors/plain.json")
 	config := s.writeConfiguration(t)
 
 	changes := startLoad(t, seed, "lab/source/02-changes.sql")
@@ -133,7 +134,7 @@ const preparedQuery = "SELECT gid FROM pg_prepared_xacts WHERE database = curren
 func (s *stack) prepared(t *testing.T) []string {
 	t.Helper()
 	var out []string
-	s.onTarget(t, s.targetURL(), func(ctx context.Context, c *pgx.Conn) error {
+	s.onTarget(t, s.databaseURL(s.database), func(ctx context.Context, c *pgx.Conn) error {
 		var err error
 		out, err = collect[string](ctx, c, preparedQuery)
 		return err
@@ -166,6 +167,12 @@ func (s *stack) awaitPrepared(t *testing.T, d *daemon) {
 // compare compares all tables. Its error is a difference, or something that cannot be read yet.
 func (s *stack) compare(t *testing.T) (string, error) {
 	t.Helper()
+	return s.compareWith(t, s.tables(t), func(table Table) []Row { return s.sourceRows(t, table) })
+}
+
+// compareWith is compare for these tables and the source's rows of them.
+func (s *stack) compareWith(t *testing.T, tables []Table, source func(Table) []Row) (string, error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c, err := s.target(ctx)
@@ -175,13 +182,13 @@ func (s *stack) compare(t *testing.T) (string, error) {
 	defer c.Close(ctx)
 	var all []Difference
 	var problems []error
-	for _, table := range s.tables(t) {
-		target, err := s.targetRows(ctx, c, table)
+	for _, table := range tables {
+		target, err := s.postgresRows(ctx, c, table)
 		if err != nil {
 			problems = append(problems, err)
 			continue
 		}
-		d, err := Compare(table, s.sourceRows(t, table), target)
+		d, err := Compare(table, source(table), target)
 		if err != nil {
 			problems = append(problems, err)
 		}

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// daemon is one process of the replicator. Everything that the processes of a test write goes to one file.
+// daemon is one process of the replicator. Everything that the processes of one configuration write goes to one file.
 type daemon struct {
 	process *exec.Cmd
 	log     string
@@ -41,8 +41,14 @@ http: {listen: ''}
 
 func (s *stack) writeConfiguration(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "replicator.yaml")
-	if err := os.WriteFile(path, fmt.Appendf(nil, configuration, s.pipeline, s.broker, s.targetURL()), 0o600); err != nil {
+	return writeFile(t, s.pipeline+".yaml", fmt.Appendf(nil, configuration, s.pipeline, s.broker, s.databaseURL(s.database)))
+}
+
+// writeFile writes a file that goes with the test.
+func writeFile(t *testing.T, name string, text []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -50,7 +56,7 @@ func (s *stack) writeConfiguration(t *testing.T) string {
 
 func (s *stack) start(t *testing.T, config string, args ...string) *daemon {
 	t.Helper()
-	d := &daemon{log: filepath.Join(s.logs, "replicator.log"), ended: make(chan struct{})}
+	d := &daemon{log: filepath.Join(s.logs, s.pipeline+".log"), ended: make(chan struct{})}
 	log, err := os.OpenFile(d.log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		t.Fatal(err)

@@ -24,11 +24,15 @@ type stack struct {
 	binary             string // the replicator under test
 	postgres           string // URL of the server's database postgres
 	broker, connect    string
+	registry           string // of schemas, for the connectors that write Avro
 	logs               string // a directory that outlives the test
+	source             string // the database of MySQL's that the test changes
+	connector          string // its name, which is also the prefix of its topics
 	database, pipeline string // this run's own
 }
 
-func openStack(t *testing.T) *stack {
+// openStack finds the servers, and names a database to replicate into.
+func openStack(t *testing.T, pipeline, source, connector string) *stack {
 	t.Helper()
 	env := func(name string) string {
 		v := os.Getenv(name)
@@ -37,15 +41,19 @@ func openStack(t *testing.T) *stack {
 		}
 		return v
 	}
-	s := &stack{
-		binary: env("E2E_BINARY"), postgres: env("LAB_POSTGRES_URL"), broker: env("LAB_KAFKA"), connect: env("LAB_CONNECT"), logs: env("E2E_LOGS"),
-		database: fmt.Sprintf("e2e_%d", time.Now().Unix()), pipeline: "e2e",
+	return &stack{
+		binary: env("E2E_BINARY"), postgres: env("LAB_POSTGRES_URL"), broker: env("LAB_KAFKA"), connect: env("LAB_CONNECT"),
+		registry: env("LAB_REGISTRY"), logs: env("E2E_LOGS"),
+		source: source, connector: connector, database: fmt.Sprintf("%s_%d", pipeline, time.Now().Unix()), pipeline: pipeline,
 	}
+}
+
+func (s *stack) createDatabase(t *testing.T, name string) {
+	t.Helper()
 	s.onTarget(t, s.postgres, func(ctx context.Context, c *pgx.Conn) error {
-		_, err := c.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{s.database}.Sanitize())
+		_, err := c.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize())
 		return err
 	})
-	return s
 }
 
 // lab runs a command of the lab's.
@@ -78,7 +86,7 @@ func (s *stack) mysqlFile(t *testing.T, path string) {
 // mysqlRows is a query's result as the client prints it: tab-separated, NULL for NULL, bytes in hexadecimal.
 func (s *stack) mysqlRows(t *testing.T, query string) [][]string {
 	t.Helper()
-	in := bufio.NewReader(bytes.NewReader(s.lab(t, "mysql", "-N", "-B", "-r", "--binary-as-hex", "shop", "-e", query)))
+	in := bufio.NewReader(bytes.NewReader(s.lab(t, "mysql", "-N", "-B", "-r", "--binary-as-hex", s.source, "-e", query)))
 	var rows [][]string
 	for {
 		line, err := in.ReadString('\n')
@@ -97,7 +105,7 @@ func (s *stack) tables(t *testing.T) []Table {
 	t.Helper()
 	var out []Table
 	for _, r := range s.mysqlRows(t, `SELECT table_name, column_name, data_type, column_type, column_key FROM information_schema.columns
-		WHERE table_schema = 'shop' AND table_name <> 'dbz_signal' ORDER BY table_name, ordinal_position`) {
+		WHERE table_schema = DATABASE() AND table_name <> 'dbz_signal' ORDER BY table_name, ordinal_position`) {
 		if len(out) == 0 || out[len(out)-1].Name != r[0] {
 			out = append(out, Table{Name: r[0]})
 		}
@@ -126,8 +134,8 @@ func (s *stack) sourceRows(t *testing.T, table Table) []Row {
 	return out
 }
 
-// targetRows reads a table of the target. Its columns are found by their place: a name over 63 bytes is another there.
-func (s *stack) targetRows(ctx context.Context, c *pgx.Conn, table Table) ([]Row, error) {
+// postgresRows reads a table of PostgreSQL's. Its columns are found by their place: a name over 63 bytes is another there.
+func (s *stack) postgresRows(ctx context.Context, c *pgx.Conn, table Table) ([]Row, error) {
 	names, err := collect[string](ctx, c, `SELECT attname::text FROM pg_attribute
 		WHERE attrelid = format('public.%I', $1::text)::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum`, table.Name)
 	if err != nil {
@@ -165,15 +173,18 @@ func collect[T any](ctx context.Context, c *pgx.Conn, query string, args ...any)
 	return pgx.CollectRows(rows, pgx.RowTo[T])
 }
 
-// targetURL is this run's database, with the settings that FromPostgres expects of a session.
-func (s *stack) targetURL() string {
+// databaseURL is a database of the server's.
+func (s *stack) databaseURL(name string) string {
 	base, options, _ := strings.Cut(s.postgres, "?")
-	return base[:strings.LastIndex(base, "/")+1] + s.database + "?" + options
+	return base[:strings.LastIndex(base, "/")+1] + name + "?" + options
 }
 
-// target opens a session on this run's database, with the settings that FromPostgres expects.
-func (s *stack) target(ctx context.Context) (*pgx.Conn, error) {
-	config, err := pgx.ParseConfig(s.targetURL())
+// target opens a session on this run's database.
+func (s *stack) target(ctx context.Context) (*pgx.Conn, error) { return s.session(ctx, s.database) }
+
+// session opens a session on a database, with the settings that FromPostgres expects.
+func (s *stack) session(ctx context.Context, database string) (*pgx.Conn, error) {
+	config, err := pgx.ParseConfig(s.databaseURL(database))
 	if err != nil {
 		return nil, err
 	}
@@ -198,13 +209,34 @@ func (s *stack) onTarget(t *testing.T, url string, do func(context.Context, *pgx
 	}
 }
 
-const connector = "plain" // of lab/connectors; also the prefix of its topics
-
-// startConnector puts the connector and waits until its task runs.
-func (s *stack) startConnector(t *testing.T) {
+// startConnector puts the connector and waits until its task runs. It goes with the test, so that the next one has Connect for itself.
+func (s *stack) startConnector(t *testing.T, file string) {
 	t.Helper()
-	s.lab(t, "connector", "lab/connectors/"+connector+".json")
-	eventually(t, time.Minute, "connector "+connector+" runs", s.connectorRuns)
+	s.lab(t, "connector", file)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+		defer cancel()
+		if err := s.removeConnector(ctx); err != nil {
+			t.Errorf("remove connector %s: %v", s.connector, err)
+		}
+	})
+	eventually(t, time.Minute, "connector "+s.connector+" runs", s.connectorRuns)
+}
+
+func (s *stack) removeConnector(ctx context.Context) error {
+	q, err := http.NewRequestWithContext(ctx, http.MethodDelete, s.connect+"/connectors/"+s.connector, nil)
+	if err != nil {
+		return err
+	}
+	r, err := http.DefaultClient.Do(q)
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	if r.StatusCode != http.StatusNoContent {
+		return fmt.Errorf("Connect answers %s", r.Status)
+	}
+	return nil
 }
 
 // connectorRuns is an error when Debezium sends no more changes.
@@ -212,11 +244,11 @@ func (s *stack) connectorRuns(ctx context.Context) error {
 	var status struct {
 		Tasks []struct{ State, Trace string }
 	}
-	if err := s.askConnect(ctx, "/connectors/"+connector+"/status", &status); err != nil {
+	if err := s.askConnect(ctx, "/connectors/"+s.connector+"/status", &status); err != nil {
 		return err
 	}
 	if len(status.Tasks) != 1 || status.Tasks[0].State != "RUNNING" {
-		return fmt.Errorf("connector %s: its tasks are %+v", connector, status.Tasks)
+		return fmt.Errorf("connector %s: its tasks are %+v", s.connector, status.Tasks)
 	}
 	return nil
 }
@@ -229,11 +261,11 @@ func (s *stack) awaitSnapshot(t *testing.T) {
 		var stored struct {
 			Offsets []struct{ Offset map[string]any }
 		}
-		if err := s.askConnect(ctx, "/connectors/"+connector+"/offsets", &stored); err != nil {
+		if err := s.askConnect(ctx, "/connectors/"+s.connector+"/offsets", &stored); err != nil {
 			return err
 		}
 		if len(stored.Offsets) != 1 || stored.Offsets[0].Offset == nil || stored.Offsets[0].Offset["snapshot"] != nil {
-			return fmt.Errorf("connector %s: stored offsets are %+v", connector, stored.Offsets)
+			return fmt.Errorf("connector %s: stored offsets are %+v", s.connector, stored.Offsets)
 		}
 		return nil
 	})

@@ -29,15 +29,16 @@ INSERT INTO pulse VALUES (1, 0);
 
 const accounts = 2000
 
-// client is a session of MySQL's client that is fed statements. It ends at the first error.
+// client is a session of a database's own client that is fed statements. It ends at the first error.
 type client struct {
 	process *exec.Cmd
 	stdin   io.WriteCloser
 	output  bytes.Buffer
 }
 
-func startClient(ctx context.Context) (*client, error) {
-	c := &client{process: exec.CommandContext(ctx, "lab/lab", "mysql")}
+// startClient starts what `lab mysql` or `lab psql` starts.
+func startClient(ctx context.Context, command ...string) (*client, error) {
+	c := &client{process: exec.CommandContext(ctx, "lab/lab", command...)}
 	c.process.Stdout, c.process.Stderr = &c.output, &c.output
 	var err error
 	if c.stdin, err = c.process.StdinPipe(); err != nil {
@@ -52,7 +53,7 @@ func (c *client) end() error {
 		return err
 	}
 	if err := c.process.Wait(); err != nil {
-		return fmt.Errorf("mysql: %w\n%s", err, c.output.String())
+		return fmt.Errorf("%s: %w\n%s", c.process.Args, err, c.output.String())
 	}
 	return nil
 }
@@ -60,7 +61,7 @@ func (c *client) end() error {
 // endedEarly is why no more could be written to the client: what it said, or else the error of writing.
 func (c *client) endedEarly(err error) error {
 	if said := c.process.Wait(); said != nil {
-		return fmt.Errorf("mysql: %w\n%s", said, c.output.String())
+		return fmt.Errorf("%s: %w\n%s", c.process.Args, said, c.output.String())
 	}
 	return err
 }
@@ -99,7 +100,7 @@ func playFile(ctx context.Context, random *rand.Rand, path string) error {
 	if err != nil {
 		return err
 	}
-	c, err := startClient(ctx)
+	c, err := startClient(ctx, "mysql")
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func playFile(ctx context.Context, random *rand.Rand, path string) error {
 }
 
 func (l *load) play(ctx context.Context, random *rand.Rand) error {
-	c, err := startClient(ctx)
+	c, err := startClient(ctx, "mysql")
 	if err != nil {
 		return err
 	}

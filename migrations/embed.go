@@ -4,7 +4,7 @@ package migrations
 
 import "embed"
 
-// Files holds the folder postgres.
+// Files holds the folders postgres and mysql.
 //
-//go:embed postgres/*.sql
+//go:embed postgres/*.sql mysql/*.sql
 var Files embed.FS

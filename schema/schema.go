@@ -79,6 +79,9 @@ type Table struct {
 	References []Name     // tables that foreign keys of this one point to, without itself
 	Comment    string
 
+	// Tied says that a target checks foreign keys from or to the table, so that its rows depend on those of other tables.
+	Tied bool
+
 	// PrimaryKeyName is the name of the constraint that is the primary key, in a target's catalog.
 	PrimaryKeyName string
 }

@@ -10,13 +10,13 @@ import (
 )
 
 // caseRegistry serves a case's schemas as Confluent's registry does, and asks for a user.
-func caseRegistry(t *testing.T, c *caseFile) string {
+func caseRegistry(t *testing.T, c *caseFile) http.Handler {
 	t.Helper()
 	schemas := map[string]string{}
 	for id, node := range c.Registry {
 		schemas[fmt.Sprintf("/schemas/ids/%d", id)] = string(jsonBytes(t, &node))
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ := r.BasicAuth()
 		schema, known := schemas[r.URL.Path]
 		var answer any = map[string]string{"schema": schema}
@@ -30,16 +30,16 @@ func caseRegistry(t *testing.T, c *caseFile) string {
 		if err := json.NewEncoder(w).Encode(answer); err != nil {
 			t.Error(err)
 		}
-	}))
-	t.Cleanup(server.Close)
-	return server.URL
+	})
 }
 
 func newAvroRun(t *testing.T) *caseRun {
 	t.Helper()
 	c := loadCase(t, "69")
 	r := newCaseRun(t, c)
-	r.config["source.registry.url"] = caseRegistry(t, c)
+	server := httptest.NewServer(caseRegistry(t, c))
+	t.Cleanup(server.Close)
+	r.config["source.registry.url"] = server.URL
 	r.config["source.registry.username"] = "reader"
 	r.config["source.registry.password"] = "s3cret"
 	return r

@@ -15,6 +15,7 @@ import (
 
 // caseFile is one file of testdata/cases; its README says what the fields mean.
 type caseFile struct {
+	kind   string // which part of what differs by target: postgres or mysql
 	ID     string
 	Target string
 	Setup  yaml.Node `yaml:"setup_sql"`
@@ -59,18 +60,18 @@ func loadCase(t *testing.T, number string) *caseFile {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &caseFile{}
+	c := &caseFile{kind: "postgres"}
 	if err := yaml.Unmarshal(b, c); err != nil {
 		t.Fatalf("%s: %v", files[0], err)
 	}
 	return c
 }
 
-// setup returns the statements for PostgreSQL, with "current" replaced by the database's name.
+// setup returns the statements for the target, with "current" replaced by the database's name.
 func (c *caseFile) setup(t *testing.T, database string) string {
 	t.Helper()
 	var sql string
-	node := byTarget(&c.Setup)
+	node := c.byTarget(&c.Setup)
 	if node == nil {
 		return ""
 	}
@@ -80,11 +81,11 @@ func (c *caseFile) setup(t *testing.T, database string) string {
 	return strings.ReplaceAll(sql, "ALTER DATABASE current ", "ALTER DATABASE "+database+" ")
 }
 
-// byTarget picks PostgreSQL's part of a node that may be a map by target.
-func byTarget(n *yaml.Node) *yaml.Node {
+// byTarget picks the target's part of a node that may be a map by target.
+func (c *caseFile) byTarget(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.MappingNode {
 		for i := 0; i < len(n.Content); i += 2 {
-			if n.Content[i].Value == "postgres" {
+			if n.Content[i].Value == c.kind {
 				return n.Content[i+1]
 			}
 		}
@@ -98,7 +99,7 @@ func byTarget(n *yaml.Node) *yaml.Node {
 // result reads expect, or the member of it called part.
 func (c *caseFile) result(t *testing.T, part string) caseResult {
 	t.Helper()
-	n := byTarget(&c.Expect)
+	n := c.byTarget(&c.Expect)
 	if part != "" {
 		n = member(n, part)
 	}

@@ -337,7 +337,7 @@ func (r *caseRun) topic(name string) string {
 func (r *caseRun) createTopics(t *testing.T, records []caseRecord) {
 	t.Helper()
 	partitions := map[string]int32{}
-	for _, rec := range r.records(t) {
+	for _, rec := range append(r.records(t), records...) {
 		partitions[rec.topic] = max(partitions[rec.topic], rec.partition+1)
 	}
 	for _, topic := range slices.Sorted(maps.Keys(partitions)) {

@@ -10,7 +10,6 @@ import (
 
 	"replicator/debezium"
 	"replicator/debezium/kafka"
-	"replicator/debezium/registry"
 	"replicator/schema"
 	"replicator/sqlgen"
 )
@@ -83,7 +82,7 @@ func checkRegistry(ctx context.Context, c *config, f *findings) {
 	if c.Source.Registry.URL == "" {
 		return
 	}
-	r, err := registry.New(c.Source.Registry)
+	r, err := openRegistry(c)
 	if err == nil {
 		err = r.Probe(ctx)
 	}

@@ -18,7 +18,7 @@ import (
 const (
 	checkTargetTimeout = 20 * time.Second
 	oldestPostgres     = 120000    // server_version_num of the first release that is served
-	slotsWanted        = 4         // prepared transactions of one worker: one in doubt, one under way, and as many for a run before
+	slotsWanted        = 4         // prepared transactions for each worker: one in doubt, one under way, and as many for a run before
 	diskWanted         = 100 << 20 // bytes free for the file store
 )
 
@@ -26,7 +26,11 @@ const (
 func checkTarget(ctx context.Context, c *config, tables []knownTable, f *findings) {
 	ctx, cancel := within(ctx, checkTargetTimeout)
 	defer cancel()
-	sink, err := openSink(ctx, c, nil)
+	if isMySQL(c.Target.URL) {
+		checkMySQLTarget(ctx, c, f)
+		return
+	}
+	sink, err := openPostgres(ctx, c, nil)
 	if err != nil {
 		f.fail("target", "see to target.url and the server", "%s", reason(err))
 		return
@@ -81,7 +85,7 @@ func checkTwoPhase(ctx context.Context, c *config, sink *postgres.Sink, f *findi
 	switch {
 	case err != nil:
 		f.fail("two-phase", "", "%s", reason(err))
-	case two.Free() < slotsWanted:
+	case two.Free() < slotsWanted*c.Workers:
 		f.warn("two-phase", "raise max_prepared_transactions and restart the server", "max_prepared_transactions is %d, and %d are in use: %d free are few", two.Max, two.Used, two.Free())
 	default:
 		f.ok("two-phase", "max_prepared_transactions is %d, %d in use", two.Max, two.Used)

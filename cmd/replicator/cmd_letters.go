@@ -98,7 +98,10 @@ func (a *app) withSink(ctx context.Context, f *configFlags, do func(context.Cont
 	if err != nil {
 		return err
 	}
-	sink, err := openSink(ctx, &c, c.logger(a.stderr))
+	if isMySQL(c.Target.URL) {
+		return inPipeline(&c, errors.New("no records are set aside where the target is MySQL or MariaDB"))
+	}
+	sink, err := openPostgres(ctx, &c, c.logger(a.stderr))
 	if err != nil {
 		return inPipeline(&c, err)
 	}

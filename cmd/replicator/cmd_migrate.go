@@ -4,8 +4,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-
-	"replicator/txnsink/postgres"
 )
 
 func (a *app) migrateCommand() *cobra.Command {
@@ -21,7 +19,7 @@ func (a *app) migrateUp() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return postgres.Up(cmd.Context(), c.Target.URL)
+			return migrateUp(cmd.Context(), &c, c.Target.URL)
 		},
 	}
 	f.add(cmd)
@@ -43,12 +41,12 @@ func (a *app) migrateStatus() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			m, err := postgres.Status(cmd.Context(), c.Target.URL)
+			m, err := migrationStatus(cmd.Context(), &c)
 			if err != nil {
 				return err
 			}
 			if a.json {
-				return a.printJSON(migrationFacts(m))
+				return a.printJSON(m)
 			}
 			fmt.Fprintf(a.stdout, "the own tables have version %d; this program needs %d\n", m.Current, m.Latest)
 			return nil

@@ -64,9 +64,14 @@ func (a *app) sql(ctx context.Context, c *config, f *sqlFlags) (err error) {
 	if e.decoder, err = openDecoder(c, nil); err != nil {
 		return err
 	}
-	if e.sink, err = openSink(ctx, c, log); err != nil {
+	if isMySQL(c.Target.URL) {
+		return errors.New("sql prints for PostgreSQL only: the target is MySQL or MariaDB")
+	}
+	sink, err := openPostgres(ctx, c, log)
+	if err != nil {
 		return err
 	}
+	e.sink = sink
 	own, err := e.lookAtOwn(ctx, c)
 	if err != nil {
 		return err
@@ -81,7 +86,7 @@ func (a *app) sql(ctx context.Context, c *config, f *sqlFlags) (err error) {
 		p.Source = eventsSource{events, events.without(c.Source.SchemaChanges, c.Source.Transactions)}
 		p.UntilCaughtUp, own = true, false // no checkpoint is of this file
 	}
-	err = checkpoint.DryRun(ctx, p, own, &printedPlan{out: a.stdout, sink: e.sink, left: f.limit})
+	err = checkpoint.DryRun(ctx, p, own, &printedPlan{out: a.stdout, sink: sink, left: f.limit})
 	if errors.Is(err, errPrinted) || ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
 	}

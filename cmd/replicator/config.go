@@ -6,12 +6,14 @@ import (
 	"math"
 	"os"
 	"regexp"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"replicator/checkpoint"
 	"replicator/debezium"
+	"replicator/debezium/kafka"
 	"replicator/debezium/registry"
 	"replicator/schema"
 	"replicator/sqlgen"
@@ -27,6 +29,7 @@ type config struct {
 	Checkpoint checkpointConfig
 	Schema     schemaConfig
 	Errors     errorsConfig
+	Workers    int
 	Verify     verifyConfig
 	HTTP       httpConfig
 	Log        logConfig
@@ -45,11 +48,15 @@ type sourceConfig struct {
 	Unavailable   string // the connector's unavailable.value.placeholder
 	FieldPrefix   string // of flattened rows' metadata
 	HeaderPrefix  string
-	Registry      registry.Config // its URL is empty if there is none
+	TLS           tlsConfig
+	SASL          kafka.SASL
+	Registry      registry.Config // its URL is empty if there is none; its TLS is RegistryTLS
+	RegistryTLS   tlsConfig
 }
 
 type targetConfig struct {
 	URL   string // holds a password: for drivers only, see redact
+	TLS   tlsConfig
 	Table string
 }
 
@@ -103,6 +110,9 @@ type logConfig struct {
 }
 
 // defaultListen is http.listen's default.
+// maxWorkers bounds the apply lanes: each is a session of the target, with up to two transactions of it prepared.
+const maxWorkers = 64
+
 const defaultListen = "127.0.0.1:8088"
 
 // defaults returns the configuration of a file that sets only what it must.
@@ -120,10 +130,11 @@ func defaults() config {
 			Rows: 100_000, Bytes: 256 << 20,
 			Store: "target", Retain: 100,
 		},
-		Schema: schemaConfig{Create: true, Evolve: schema.Evolve, Types: sqlgen.Options{Boolean: "tinyint1", Time: "interval", JSON: "jsonb", Enum: "text", Nul: "stop"}},
-		Errors: errorsConfig{BadRecord: stopAtBad},
-		HTTP:   httpConfig{Listen: defaultListen},
-		Log:    logConfig{Level: "info", Format: "text"},
+		Workers: 1,
+		Schema:  schemaConfig{Create: true, Evolve: schema.Evolve, Types: sqlgen.Options{Boolean: "tinyint1", Time: "interval", JSON: "jsonb", Enum: "text", Nul: "stop"}},
+		Errors:  errorsConfig{BadRecord: stopAtBad},
+		HTTP:    httpConfig{Listen: defaultListen},
+		Log:     logConfig{Level: "info", Format: "text"},
 	}
 }
 
@@ -158,6 +169,21 @@ func parseConfig(file string, text []byte, overrides []string, getenv func(strin
 	if c.Errors.BadRecord == deadLetter && c.Delivery == checkpoint.WriteAhead {
 		d.errs = append(d.errs, configError{where: d.file, line: math.MaxInt, key: "errors.bad_record", msg: "cannot be dead-letter with delivery: write-ahead, " +
 			"in which the target refuses a record only after its checkpoint was saved; set it to stop, or delivery to two-phase or one-phase"})
+	}
+	if c.Errors.BadRecord == deadLetter && isMySQL(c.Target.URL) {
+		d.errs = append(d.errs, configError{where: d.file, line: math.MaxInt, key: "errors.bad_record", msg: "cannot be dead-letter yet where the target is MySQL or MariaDB; set it to stop"})
+	}
+	if c.Source.SASL.Mechanism == "" && c.Source.SASL.Username != "" {
+		d.missing("source.sasl.mechanism", "the way to log in, "+mustBe(kafka.Mechanisms))
+	}
+	if c.Source.SASL.Mechanism != "" && c.Source.SASL.Username == "" {
+		d.missing("source.sasl.username", "the user to log in as")
+	}
+	if c.Source.RegistryTLS.On && !strings.HasPrefix(c.Source.Registry.URL, "https://") {
+		d.missing("source.registry.url", "source.registry.tls needs one that begins with https://")
+	}
+	if c.Target.TLS.On && c.Target.URL != "" && !isMySQL(c.Target.URL) && !isMySQL(c.Checkpoint.Store) {
+		d.fail(member(member(d.root, "target"), "tls"), "target.tls", "is for mysql:// and mariadb://; a postgres:// URL takes sslmode and sslrootcert")
 	}
 	if err := d.err(); err != nil {
 		return config{}, err

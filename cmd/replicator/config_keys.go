@@ -19,6 +19,7 @@ import (
 	"replicator/debezium/registry"
 	"replicator/schema"
 	"replicator/sqlgen"
+	"replicator/txnsink/mysql"
 )
 
 // configKeys is every key of the configuration file, in the order of config.example.yaml, and where its value goes.
@@ -51,7 +52,7 @@ func configKeys(c *config) []key {
 				{name: "nul", value: oneOf(&c.Schema.Types.Nul, []string{"stop", "strip", "replace"})},
 			}},
 		}},
-		{name: "workers", value: later("more than one apply lane", "1")},
+		{name: "workers", value: between(&c.Workers, 1, maxWorkers)},
 		{name: "source_transactions", value: later("keeping the source's transactions whole", "ignore")},
 		{name: "errors", value: section{
 			{name: "bad_record", value: oneOf(&c.Errors.BadRecord, []badRecords{stopAtBad, deadLetter})},
@@ -73,9 +74,6 @@ func configKeys(c *config) []key {
 	}
 }
 
-// tlsKeys are the keys of a tls section.
-var tlsKeys = []string{"ca", "cert", "key", "server_name", "insecure_skip_verify"}
-
 func sourceKeys(c *sourceConfig) section {
 	return section{
 		{name: "brokers", value: list{&c.Brokers, 1, hostPort}, required: "Kafka's addresses, as in [127.0.0.1:9092]"},
@@ -92,12 +90,17 @@ func sourceKeys(c *sourceConfig) section {
 			{name: "field_prefix", value: word(&c.FieldPrefix, notEmpty)},
 			{name: "header_prefix", value: word(&c.HeaderPrefix, notEmpty)},
 		}},
-		{name: "tls", value: off{"Kafka over TLS", tlsKeys}},
-		{name: "sasl", value: off{"logging in to Kafka", []string{"mechanism", "username", "password"}}},
+		{name: "tls", value: tlsSection{&c.TLS}},
+		{name: "sasl", value: section{
+			{name: "mechanism", value: word(&c.SASL.Mechanism, saslMechanism)},
+			{name: "username", value: word(&c.SASL.Username)},
+			{name: "password", value: secretWord(&c.SASL.Password)},
+		}},
 		{name: "registry", value: section{
 			{name: "url", value: registryURL(&c.Registry.URL)},
 			{name: "username", value: word(&c.Registry.Username)},
 			{name: "password", value: secretWord(&c.Registry.Password)},
+			{name: "tls", value: tlsSection{&c.RegistryTLS}},
 			{name: "ids", value: oneOf(&c.Registry.IDs, []registry.Numbering{registry.AutoIDs, registry.GlobalIDs, registry.ContentIDs})},
 		}},
 	}
@@ -106,7 +109,7 @@ func sourceKeys(c *sourceConfig) section {
 func targetKeys(c *targetConfig) section {
 	return section{
 		{name: "url", value: targetURL(&c.URL), required: "the database to write to, as in postgres://user:${PGPASSWORD}@host:5432/db"},
-		{name: "tls", value: off{"TLS settings beside the URL; a postgres:// URL takes sslmode and sslrootcert", tlsKeys}},
+		{name: "tls", value: tlsSection{&c.TLS}},
 		{name: "table", value: word(&c.Table, tableTemplate)},
 	}
 }
@@ -258,18 +261,25 @@ func targetURL(p *string) secret {
 		switch {
 		case !ok:
 			return errors.New("must be a URL, as in postgres://user:${PGPASSWORD}@host:5432/db")
-		case scheme == "mysql" || scheme == "mariadb":
-			return fmt.Errorf("%s:// is not yet served by this version; it must be a postgres:// URL", scheme)
-		case scheme != "postgres" && scheme != "postgresql":
-			return fmt.Errorf("%q is none of its schemes; it must be a postgres:// URL", scheme)
+		case scheme != "postgres" && scheme != "postgresql" && !isMySQL(s):
+			return fmt.Errorf("%q is none of its schemes; it must be a postgres://, mysql:// or mariadb:// URL", scheme)
 		}
-		// The parser's error repeats what it could not read, and that may be the password.
-		if _, err := url.Parse(s); err != nil {
-			return errors.New("cannot be read as a URL; characters such as @ / # % of a password must be percent-encoded, or come from ${NAME}, which encodes them")
-		}
-		*p = s
-		return nil
+		return databaseURL(p, s)
 	}
+}
+
+// databaseURL sets p to a URL that can be read.
+func databaseURL(p *string, s string) error {
+	if isMySQL(s) {
+		if err := mysql.CheckURL(s); err != nil {
+			return err
+		}
+	} else if _, err := url.Parse(s); err != nil {
+		// The parser's error repeats what it could not read, and that may be the password.
+		return errors.New("cannot be read as a URL; characters such as @ / # % of a password must be percent-encoded, or come from ${NAME}, which encodes them")
+	}
+	*p = s
+	return nil
 }
 
 // verifySource is the source database's URL, or nothing. It may hold a password.
@@ -348,14 +358,10 @@ func checkpointStore(p *string) func(string) error {
 		case isFile && dir == "":
 			return errors.New("file: needs a directory, as in file:/var/lib/replicator")
 		case isFile:
-		case isURL && (scheme == "mysql" || scheme == "mariadb"):
-			return fmt.Errorf("%s:// is not yet served by this version; it must be target, file:DIR or a postgres:// URL", scheme)
-		case isURL && (scheme == "postgres" || scheme == "postgresql"):
-			if _, err := url.Parse(s); err != nil {
-				return errors.New("cannot be read as a URL; characters such as @ / # % of a password must be percent-encoded, or come from ${NAME}, which encodes them")
-			}
+		case isURL && (scheme == "postgres" || scheme == "postgresql" || isMySQL(s)):
+			return databaseURL(p, s)
 		default:
-			return errors.New("must be target (tables in the target database), file:DIR or a postgres:// URL")
+			return errors.New("must be target (tables in the target database), file:DIR, or a postgres://, mysql:// or mariadb:// URL")
 		}
 		*p = s
 		return nil

@@ -75,8 +75,8 @@ func jsonSchema(v value, n *yaml.Node) map[string]any {
 		out["type"], out["items"], out["minItems"] = "array", map[string]any{"type": "string"}, v.least
 	case mapping:
 		out["type"], out["additionalProperties"] = "object", map[string]any{"type": "string"}
-	case off:
-		out["type"] = "null"
+	case tlsSection:
+		return jsonSchema(tlsKeys(v.p), n)
 	case described:
 		for k, x := range v.schema {
 			out[k] = x

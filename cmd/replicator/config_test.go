@@ -56,15 +56,16 @@ func TestConfigErrorsNameLineKeyAndRemedy(t *testing.T) {
 		{"checkpoint: {interval: -1s}", `c.yaml:7: checkpoint.interval: "-1s" must be a duration of at least 1ms, with a unit: 500ms, 1s, 2m`},
 		{"checkpoint: {bytes: 64 Mib}", `c.yaml:7: checkpoint.bytes: "64 Mib" must be a size in bytes of at least 1: 64MiB, 1GiB, 500kB, 1048576`},
 		{"checkpoint: {bytes: 99999999999GiB}", `c.yaml:7: checkpoint.bytes: "99999999999GiB" must be a size in bytes of at least 1: 64MiB, 1GiB, 500kB, 1048576`},
-		{"checkpoint: {store: nowhere}", "c.yaml:7: checkpoint.store: must be target (tables in the target database), file:DIR or a postgres:// URL"},
+		{"checkpoint: {store: nowhere}", "c.yaml:7: checkpoint.store: must be target (tables in the target database), file:DIR, or a postgres://, mysql:// or mariadb:// URL"},
 		{"checkpoint: {store: 'file:'}", "c.yaml:7: checkpoint.store: file: needs a directory, as in file:/var/lib/replicator"},
-		{"checkpoint: {store: 'mysql://u:secret@h/d'}", "c.yaml:7: checkpoint.store: mysql:// is not yet served by this version; it must be target, file:DIR or a postgres:// URL"},
+		{"checkpoint: {store: 'redis://u:secret@h/d'}", "c.yaml:7: checkpoint.store: must be target (tables in the target database), file:DIR, or a postgres://, mysql:// or mariadb:// URL"},
+		{"checkpoint: {store: 'mysql://u:secret@h'}", "c.yaml:7: checkpoint.store: must name the database, as in mysql://user@host:3306/database: the replicator's own tables are in it"},
 		{"checkpoint: {store: 'postgres://u:sec%zzret@h/d'}", "c.yaml:7: checkpoint.store: cannot be read as a URL; characters such as @ / # % of a password must be percent-encoded, or come from ${NAME}, which encodes them"},
 		{"schema: {create: perhaps}", `c.yaml:7: schema.create: "perhaps" must be true or false`},
 		{"schema: {types: {nul: keep}}", `c.yaml:7: schema.types.nul: "keep" is none of its values; it must be stop, strip or replace`},
 		{"schema: {evolve: never}", `c.yaml:7: schema.evolve: "never" is none of its values; it must be stop, evolve, lenient or ignore`},
 		{"delivery: twice", `c.yaml:7: delivery: "twice" is none of its values; it must be two-phase, one-phase, write-ahead, at-least-once or at-most-once`},
-		{"workers: 2", `c.yaml:7: workers: "2" is not yet served by this version (more than one apply lane); leave the key out, or set it to 1`},
+		{"workers: 0", `c.yaml:7: workers: "0" must be a whole number from 1 to 64`},
 		{"cluster: true", `c.yaml:7: cluster: "true" is not yet served by this version (sharing a pipeline among processes); leave the key out, or set it to false`},
 		{"errors: {bad_record: skip}", `c.yaml:7: errors.bad_record: "skip" is none of its values; it must be stop or dead-letter`},
 		{"errors: {bad_record: dead-letter}\ndelivery: write-ahead", `c.yaml: errors.bad_record: cannot be dead-letter with delivery: write-ahead, in which the target refuses a record only after its checkpoint was saved; set it to stop, or delivery to two-phase or one-phase`},
@@ -116,15 +117,23 @@ func TestConfigErrorsOfRequiredKeys(t *testing.T) {
 		{"brokers: [127.0.0.1:9092]", "brokers: [localhost]", `c.yaml:3: source.brokers[0]: "localhost" must be HOST:PORT, as in 127.0.0.1:9092`},
 		{"topics: ['shop", "topics: ['[shop", "c.yaml:4: source.topics[0]: \"[shop\\\\.shop\\\\..*\" is no regular expression: error parsing regexp: missing closing ]: `[shop\\.shop\\..*)$`"},
 		{"topics:", "start: yesterday\n  topics:", `c.yaml:4: source.start: "yesterday" must be earliest, latest or a time as in 2026-01-31T00:00:00Z`},
-		{"topics:", "tls: {}\n  topics:", "c.yaml:4: source.tls: is not yet served by this version (Kafka over TLS); leave the key out"},
-		{"topics:", "sasl: {mechanism: PLAIN}\n  topics:", "c.yaml:4: source.sasl: is not yet served by this version (logging in to Kafka); leave the key out"},
+		{"topics:", "tls: true\n  topics:", "c.yaml:4: source.tls: must be keys with values (ca, cert, key, server_name, insecure_skip_verify), not a single value"},
+		{"topics:", "tls: {cert: c.pem}\n  topics:", "c.yaml:4: source.tls: cert and key go together: the certificate that this client shows, and its private key"},
+		{"topics:", "tls: {insecure_skip_verify: true, ca: a.pem}\n  topics:", "c.yaml:4: source.tls: ca and server_name have no effect with insecure_skip_verify: true, which trusts any server"},
+		{"topics:", "sasl: {mechanism: PLAIN}\n  topics:", "c.yaml: source.sasl.username: is missing: the user to log in as"},
+		{"topics:", "sasl: {username: u, password: secret}\n  topics:", "c.yaml: source.sasl.mechanism: is missing: the way to log in, it must be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"},
+		{"topics:", "sasl: {mechanism: OAUTHBEARER}\n  topics:", `c.yaml:4: source.sasl.mechanism: "OAUTHBEARER" is not yet served by this version; it must be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512`},
+		{"topics:", "sasl: {mechanism: scram}\n  topics:", `c.yaml:4: source.sasl.mechanism: "scram" is none of its values; it must be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512`},
+		{"topics:", "registry: {url: 'http://r', tls: {}}\n  topics:", "c.yaml: source.registry.url: is missing: source.registry.tls needs one that begins with https://"},
 		{"topics:", "format: protobuf\n  topics:", `c.yaml:4: source.format: "protobuf" is not yet served by this version; it must be auto, json or avro`},
 		{"topics:", "format: avro\n  topics:", "c.yaml: source.registry.url: is missing: source.format: avro needs the registry that the connector uses"},
 		{"topics:", "deduplicate: perhaps\n  topics:", `c.yaml:4: source.deduplicate: "perhaps" must be true or false`},
 		{"topics:", "registry: {url: 'u:secret@r'}\n  topics:", "c.yaml:4: source.registry.url: must be http://HOST:PORT or https://HOST:PORT, with a path if the registry has one, as in http://127.0.0.1:8080/apis/ccompat/v7"},
 		{"topics:", "registry: {ids: subject}\n  topics:", `c.yaml:4: source.registry.ids: "subject" is none of its values; it must be auto, global or content`},
 		{"  url: postgres://u:secret@h/db\n", "", "c.yaml: target.url: is missing: the database to write to, as in postgres://user:${PGPASSWORD}@host:5432/db"},
-		{"postgres://u:secret@h/db", "mysql://u:secret@h/db", "c.yaml:6: target.url: mysql:// is not yet served by this version; it must be a postgres:// URL"},
+		{"postgres://u:secret@h/db", "oracle://u:secret@h/db", `c.yaml:6: target.url: "oracle" is none of its schemes; it must be a postgres://, mysql:// or mariadb:// URL`},
+		{"postgres://u:secret@h/db", "mysql://u:secret@h/db?tls=skip-verify", "c.yaml:6: target.url: has parameters after the database's name, and takes none: TLS is set by target.tls"},
+		{"postgres://u:secret@h/db", "postgres://u:secret@h/db\n  tls: {}", "c.yaml:7: target.tls: is for mysql:// and mariadb://; a postgres:// URL takes sslmode and sslrootcert"},
 		{"postgres://u:secret@h/db", "postgres://u:sec%zzret@h/db", "c.yaml:6: target.url: cannot be read as a URL; characters such as @ / # % of a password must be percent-encoded, or come from ${NAME}, which encodes them"},
 		{"  url:", "  table: '{tabel}'\n  url:", `c.yaml:6: target.table: "{tabel}" may have {topic}, {database}, {schema} and {table} in braces, and no other braces`},
 		{"  url:", "  table: a.b.c\n  url:", `c.yaml:6: target.table: "a.b.c" must be TABLE or SCHEMA.TABLE, as in {database}.{table}`},
@@ -147,7 +156,7 @@ func TestConfigReportsEveryError(t *testing.T) {
 	t.Parallel()
 	_, err := parseConfig("c.yaml", []byte("log: {level: loud}\nworkers: x\n"), nil, env())
 	want := `c.yaml:1: log.level: "loud" is none of its values; it must be debug, info, warn or error
-c.yaml:2: workers: "x" is not yet served by this version (more than one apply lane); leave the key out, or set it to 1
+c.yaml:2: workers: "x" must be a whole number from 1 to 64
 c.yaml: pipeline: is missing: it names the checkpoints and the transactions
 c.yaml: source.brokers: is missing: Kafka's addresses, as in [127.0.0.1:9092]
 c.yaml: source.topics: is missing: the topics of the tables, as in ['shop\.shop\..*']
@@ -233,7 +242,7 @@ func TestSetErrorsNameTheFlag(t *testing.T) {
 		"source.unavailable_value=":      `--set source.unavailable_value: source.unavailable_value: "" must not be empty: an empty text would never be a value`,
 		"source.flattened.field_prefix=": `--set source.flattened.field_prefix: source.flattened.field_prefix: "" must not be empty: without a prefix metadata cannot be told from columns`,
 		"source.topics=a":                "--set source.topics: source.topics: must be a list, as in [a, b], not a single value",
-		"target.url=mysql://u:p@h":       "--set target.url: target.url: mysql:// is not yet served by this version; it must be a postgres:// URL",
+		"target.url=mysql://u:p@h":       "--set target.url: target.url: must name the database, as in mysql://user@host:3306/database: the replicator's own tables are in it",
 	} {
 		_, err := parseConfig("c.yaml", []byte(minimal), []string{flag}, env())
 		if err == nil || err.Error() != want {
@@ -304,11 +313,9 @@ func TestExampleHasEveryKeyWithALineOnIt(t *testing.T) {
 			t.Errorf("%s shows no key %s of a rule", example, p)
 		}
 	}
-	for _, k := range []key{{name: "source.tls"}, {name: "source.sasl"}, {name: "target.tls"}} {
-		for _, name := range keys.find(k.name).(off).keys {
-			if last := k.name[strings.LastIndexByte(k.name, '.')+1:]; !shown[last+"."+name] {
-				t.Errorf("%s shows no key %s.%s", example, k.name, name)
-			}
+	for _, name := range tlsKeys(new(tlsConfig)).names() {
+		if !shown["tls."+name] {
+			t.Errorf("%s shows no key %s of a tls section", example, name)
 		}
 	}
 	for i, line := range strings.Split(string(b), "\n") {

@@ -258,6 +258,17 @@ func integer(p *int, least int) described {
 	}, map[string]any{"type": "integer", "minimum": least}}
 }
 
+func between(p *int, least, most int) scalar {
+	return func(s string) error {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < least || n > most {
+			return fmt.Errorf("must be a whole number from %d to %d", least, most)
+		}
+		*p = n
+		return nil
+	}
+}
+
 func duration(p *time.Duration, least time.Duration) scalar {
 	return func(s string) error {
 		t, err := time.ParseDuration(s)
@@ -383,18 +394,6 @@ func later(what string, def ...string) described {
 		}
 		return fmt.Errorf("is not yet served by this version (%s); leave the key out, or set it to %s", what, def[0])
 	}, words(def)}
-}
-
-// off is a section that this version knows and does not serve: it must be absent, or have no value.
-type off struct {
-	what string
-	keys []string
-}
-
-func (o off) set(d *document, n *yaml.Node, path string) {
-	if n = resolve(n); !isNull(n) {
-		d.fail(n, path, "is not yet served by this version (%s); leave the key out", o.what)
-	}
 }
 
 // resolve follows a YAML alias.

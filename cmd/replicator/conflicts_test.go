@@ -74,8 +74,17 @@ func TestCaseChildBeforeParent(t *testing.T) {
 // TestCaseStatementSize runs case 48: more values than a statement can have parameters.
 func TestCaseStatementSize(t *testing.T) {
 	t.Parallel()
-	c := loadCase(t, "48")
-	r := newCaseRun(t, c)
+	r := newCaseRun(t, loadCase(t, "48"))
+	r.produce(t, r.wideRecords(t)...)
+	if code, stderr := r.run(t); code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, stderr)
+	}
+	r.expect(t, r.result(t, ""))
+}
+
+// wideRecords returns the events that case 48 describes by its first one.
+func (c *caseFile) wideRecords(t *testing.T) []caseRecord {
+	t.Helper()
 	template := c.records(t)[0]
 	records := make([]caseRecord, 5000)
 	for n := range records {
@@ -87,11 +96,7 @@ func TestCaseStatementSize(t *testing.T) {
 		}
 		records[n] = rec
 	}
-	r.produce(t, records...)
-	if code, stderr := r.run(t); code != 0 {
-		t.Fatalf("exit code %d:\n%s", code, stderr)
-	}
-	r.expect(t, c.result(t, ""))
+	return records
 }
 
 // sourceOf is the source member of a message, as it is.

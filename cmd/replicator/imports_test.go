@@ -36,7 +36,9 @@ var allowedImports = map[string][]string{
 		"github.com/jackc/pgx/v5", // whether the server answers is asked in its protocol
 		"github.com/fergusstrange/embedded-postgres",
 	},
-	"txnsink/mysql/mysqlserver": {"github.com/go-sql-driver/mysql"}, // whether the server answers is asked in its protocol
+	"txnsink/mysql":             {"txnsink", "sqlgen", "schema", "migrations", "github.com/go-sql-driver/mysql", "github.com/golang-migrate/migrate/v4"},
+	"checkpoint/mysql":          {"checkpoint", "txnsink", "txnsink/mysql"}, // the driver stays behind database/sql
+	"txnsink/mysql/mysqlserver": {"github.com/go-sql-driver/mysql"},         // whether the server answers is asked in its protocol
 	"txnsink/sinktest":          {"txnsink", "sqlgen", "debezium", "schema"},
 	"checkpoint/file":           {"checkpoint", "txnsink"},
 	"checkpoint/postgres":       {"checkpoint", "txnsink", "txnsink/postgres", "github.com/jackc/pgx/v5"},
@@ -55,7 +57,7 @@ var allowedImports = map[string][]string{
 	// The command, which wires.
 	"cmd/replicator": {
 		"schema", "debezium", "debezium/kafka", "debezium/registry", "sqlgen", "txnsink", "txnsink/postgres",
-		"checkpoint", "checkpoint/file", "checkpoint/postgres", "cmd/replicator/demo", "cmd/replicator/ops", "txnsink/postgres/preflight",
+		"txnsink/mysql", "checkpoint/mysql", "checkpoint", "checkpoint/file", "checkpoint/postgres", "cmd/replicator/demo", "cmd/replicator/ops", "txnsink/postgres/preflight",
 		"verify", "verify/mysql", "verify/postgres", "cutover", "cutover/postgres",
 		"github.com/spf13/cobra", "go.yaml.in/yaml/v3",
 	},
@@ -70,7 +72,7 @@ var allowedImports = map[string][]string{
 // testOnly is what tests may import besides: servers, suites, and drivers that serve as an oracle.
 var testOnly = []string{
 	"debezium", "debezium/debeziumtest", "debezium/kafka", "debezium/kafka/broker", "debezium/registry", "txnsink/sinktest", "txnsink/postgres", "txnsink/postgres/pgserver",
-	"txnsink/mysql/mysqlserver", "verify/mysql", "verify/postgres", "github.com/go-sql-driver/mysql",
+	"txnsink/mysql", "txnsink/mysql/mysqlserver", "checkpoint/mysql", "verify/mysql", "verify/postgres", "github.com/go-sql-driver/mysql",
 	"checkpoint/storetest", "checkpoint/file", "checkpoint/postgres", "sqlgen", "schema", "schema/mysqlddl", "txnsink", "e2e", "testdata/debezium",
 	"github.com/jackc/pgx/v5", "github.com/twmb/franz-go", "github.com/segmentio/kafka-go", "github.com/klauspost/compress", "go.yaml.in/yaml/v3",
 }

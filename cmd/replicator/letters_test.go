@@ -73,11 +73,13 @@ func TestAvroThatCannotBeReadIsSetAside(t *testing.T) {
 // and goes where it belongs when the cause is gone.
 func TestRecordsOfOneRowKeepTheirOrder(t *testing.T) {
 	t.Parallel()
-	for _, delivery := range []string{"two-phase", "one-phase", "at-least-once", "at-most-once"} {
-		t.Run(delivery, func(t *testing.T) {
+	for _, c := range []struct{ delivery, workers string }{
+		{"two-phase", "1"}, {"two-phase", "3"}, {"one-phase", "1"}, {"one-phase", "3"}, {"at-least-once", "1"}, {"at-most-once", "1"},
+	} {
+		t.Run(c.delivery+"/workers="+c.workers, func(t *testing.T) {
 			t.Parallel()
 			r := newCaseRun(t, &caseFile{})
-			r.config["delivery"], r.config[letterSetting] = delivery, "dead-letter"
+			r.config["delivery"], r.config["workers"], r.config[letterSetting] = c.delivery, c.workers, "dead-letter"
 			r.exec(t, "CREATE TABLE pay (id int PRIMARY KEY, amt int CHECK (amt < 100))")
 			r.createTopic(t)
 			r.send(t, pay("c", 1, 10), pay("c", 2, 500), pay("c", 3, 30), pay("u", 1, 11))

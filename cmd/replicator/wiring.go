@@ -10,13 +10,13 @@ import (
 
 	"replicator/checkpoint"
 	"replicator/checkpoint/file"
+	mystore "replicator/checkpoint/mysql"
 	pgstore "replicator/checkpoint/postgres"
 	"replicator/debezium"
 	"replicator/debezium/kafka"
 	"replicator/debezium/registry"
 	"replicator/sqlgen"
 	"replicator/txnsink"
-	"replicator/txnsink/postgres"
 )
 
 // schemaWait is how long the first row of a table waits for the schema-change topic to describe the table: Debezium
@@ -28,9 +28,6 @@ const (
 	firstConnectDelay = 100 * time.Millisecond
 	lastConnectDelay  = 10 * time.Second
 )
-
-// applyLanes is how many workers a pipeline has.
-const applyLanes = 1
 
 // kafkaSource makes a *kafka.Source a checkpoint.Source: its Open returns an interface.
 type kafkaSource struct{ *kafka.Source }
@@ -57,7 +54,11 @@ func (s kafkaSource) History(ctx context.Context, topic string, from int64) ([]d
 func openSource(c *config, log *slog.Logger) (*kafka.Source, error) {
 	k := kafka.Config{
 		Brokers: c.Source.Brokers, Topics: c.Source.Topics, Start: c.Source.Start,
-		ClientID: "replicator-" + c.Pipeline, Log: log,
+		ClientID: "replicator-" + c.Pipeline, Log: log, SASL: c.Source.SASL,
+	}
+	var err error
+	if k.TLS, err = c.Source.TLS.load(); err != nil {
+		return nil, fmt.Errorf("source.tls: %w", err)
 	}
 	for _, topic := range []string{c.Source.SchemaChanges, c.Source.Transactions} {
 		if topic != "" {
@@ -79,22 +80,31 @@ func openDecoder(c *config, log *slog.Logger) (*debezium.Decoder, error) {
 		}
 	}
 	if c.Source.Registry.URL != "" {
-		r, err := registry.New(c.Source.Registry)
+		r, err := openRegistry(c)
 		if err != nil {
-			return nil, fmt.Errorf("source.registry: %w", err)
+			return nil, err
 		}
 		d.Schemas = r
 	}
 	return debezium.NewDecoder(d), nil
 }
 
+// openRegistry describes the schema registry. It connects to nothing.
+func openRegistry(c *config) (*registry.Client, error) {
+	r := c.Source.Registry
+	var err error
+	if r.TLS, err = c.Source.RegistryTLS.load(); err != nil {
+		return nil, fmt.Errorf("source.registry.tls: %w", err)
+	}
+	out, err := registry.New(r)
+	if err != nil {
+		return nil, fmt.Errorf("source.registry: %w", err)
+	}
+	return out, nil
+}
+
 // formats are the values of source.format.
 var formats = map[string]debezium.Format{"auto": debezium.Auto, "json": debezium.JSON, "avro": debezium.Avro}
-
-// openSink connects to the target.
-func openSink(ctx context.Context, c *config, log *slog.Logger) (*postgres.Sink, error) {
-	return postgres.Open(ctx, postgres.Config{URL: c.Target.URL, Pipeline: c.Pipeline, Log: log})
-}
 
 // openStore opens the pipeline's checkpoints.
 func openStore(ctx context.Context, c *config) (checkpoint.Store, error) {
@@ -105,7 +115,19 @@ func openStore(ctx context.Context, c *config) (checkpoint.Store, error) {
 		}
 		return s, nil
 	}
-	s, err := pgstore.Open(ctx, storeURL(c))
+	url := storeURL(c)
+	if isMySQL(url) {
+		t, err := c.Target.loadTLS()
+		if err != nil {
+			return nil, err
+		}
+		s, err := mystore.Open(ctx, url, t)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+	s, err := pgstore.Open(ctx, url)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +151,7 @@ func ownStore(c *config) bool {
 type ends struct {
 	source  *kafka.Source
 	decoder *debezium.Decoder
-	sink    *postgres.Sink
+	sink    txnsink.Sink
 	store   checkpoint.Store
 }
 
@@ -170,19 +192,15 @@ func (e *ends) connect(ctx context.Context, c *config, log *slog.Logger) (err er
 		return err
 	}
 	if c.Delivery == checkpoint.TwoPhase {
-		two, err := e.sink.CheckTwoPhase(ctx)
-		if err != nil {
-			return err
-		}
-		if err := two.Enough(applyLanes); err != nil {
+		if err := mustPrepare(ctx, e.sink, c.Workers, log); err != nil {
 			return err
 		}
 	}
-	if err := postgres.Up(ctx, c.Target.URL); err != nil {
+	if err := migrateUp(ctx, c, c.Target.URL); err != nil {
 		return err
 	}
 	if ownStore(c) {
-		if err := postgres.Up(ctx, storeURL(c)); err != nil {
+		if err := migrateUp(ctx, c, storeURL(c)); err != nil {
 			return fmt.Errorf("checkpoint.store %s: %w", redact(c.Checkpoint.Store), err)
 		}
 	}
@@ -215,7 +233,7 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 		Pipeline: c.Pipeline, Delivery: c.Delivery,
 		Interval: c.Checkpoint.Interval, MinInterval: c.Checkpoint.MinInterval,
 		Rows: c.Checkpoint.Rows, Bytes: c.Checkpoint.Bytes, Retain: c.Checkpoint.Retain,
-		Workers: applyLanes,
+		Workers: c.Workers,
 		Source:  kafkaSource{e.source}, Sink: e.sink, Store: e.store,
 		Decoder: e.decoder,
 		Tables: checkpoint.TablesConfig{
@@ -228,8 +246,8 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 	if statements, ok := e.store.(checkpoint.StatementLog); ok {
 		out.WriteAhead = statements
 	}
-	if c.Errors.BadRecord == deadLetter {
-		out.Letters = e.sink
+	if letters, ok := e.sink.(checkpoint.Letters); ok && c.Errors.BadRecord == deadLetter {
+		out.Letters = letters
 	}
 	out.Tables.Rules = tableRules(c)
 	return out

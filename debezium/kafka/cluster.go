@@ -40,6 +40,9 @@ func (c *cluster) roundTrip(ctx context.Context, req *call, wait time.Duration) 
 	c.mu.Unlock()
 	res, err := c.transport.RoundTrip(ctx, addr, req)
 	if err != nil {
+		if final := unwelcome(err); final != nil {
+			return nil, final
+		}
 		return nil, fmt.Errorf("%v to broker %s: %w", req.key, brokerName(req.broker), err)
 	}
 	a, ok := res.(*answer)

@@ -16,6 +16,8 @@ const (
 	TopicDeleted      = "topic_deleted"       // a topic that was read is gone
 	TopicMissing      = "topic_missing"       // a topic asked for by name does not exist
 	PartitionMissing  = "partition_missing"   // the topic has no such partition
+	NotTrusted        = "not_trusted"         // the broker's certificate does not show that it is the broker
+	NotAuthenticated  = "not_authenticated"   // the broker refuses the user, the password or the way of logging in
 	NotAuthorized     = "not_authorized"      // the broker refuses to show the topic
 	CorruptBatch      = "corrupt_batch"       // bytes that are no record batch, again and again
 	UnsupportedFormat = "unsupported_format"  // message format 0 or 1, or an unknown compression

@@ -2,6 +2,8 @@ package kafka
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +17,7 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/sasl"
 
 	"replicator/debezium"
 )
@@ -26,6 +29,9 @@ type Config struct {
 	Exclude  []string // exact names of topics that are never read as data
 	Start    string   // without positions: earliest (default), latest, or an RFC 3339 time
 	ClientID string   // replicator
+
+	TLS  *tls.Config // nil: connections are not encrypted
+	SASL SASL        // no log-in
 
 	MaxWait       time.Duration // 500ms: how long a broker holds a fetch that finds nothing
 	PartitionMax  int           // 2 MiB: bytes of one partition in one fetch; a larger batch arrives whole all the same
@@ -40,7 +46,8 @@ type Source struct {
 	cfg      Config
 	patterns []pattern
 	policy   policy
-	confirm  time.Duration // how long a topic must be gone before it counts as deleted
+	login    sasl.Mechanism // nil: none
+	confirm  time.Duration  // how long a topic must be gone before it counts as deleted
 }
 
 type pattern struct {
@@ -75,6 +82,9 @@ func New(cfg Config) (*Source, error) {
 	var err error
 	if s.policy, err = parseStart(cfg.Start); err != nil {
 		return nil, err
+	}
+	if s.login, err = cfg.SASL.mechanism(); err != nil {
+		return nil, fmt.Errorf("kafka: %w", err)
 	}
 	setDefault(&s.cfg.ClientID, "replicator")
 	setDefault(&s.cfg.MaxWait, 500*time.Millisecond)
@@ -148,13 +158,15 @@ func (s *Source) transport() *kafkago.Transport {
 	return &kafkago.Transport{
 		ClientID:    s.cfg.ClientID,
 		DialTimeout: dialTimeout,
+		TLS:         s.cfg.TLS,
+		SASL:        s.login,
 		// Requests name their broker themselves, so the Transport's own metadata need hold no topic. Empty is none, nil is all.
 		MetadataTopics: []string{},
 	}
 }
 
 func (s *Source) dialer() *kafkago.Dialer {
-	return &kafkago.Dialer{ClientID: s.cfg.ClientID, Timeout: dialTimeout, DualStack: true}
+	return &kafkago.Dialer{ClientID: s.cfg.ClientID, Timeout: dialTimeout, DualStack: true, TLS: s.cfg.TLS, SASLMechanism: s.login}
 }
 
 func (s *Source) connect() *cluster {
@@ -190,7 +202,7 @@ func (s *Source) probe(ctx context.Context, addr string) (err error) {
 	if err := conn.SetDeadline(deadline); err != nil {
 		return err
 	}
-	_, err = conn.ApiVersions()
+	_, err = conn.Brokers() // versions are told to anybody, this only to whom the broker lets in
 	return err
 }
 
@@ -198,19 +210,28 @@ func (s *Source) probe(ctx context.Context, addr string) (err error) {
 func diagnose(err error) string {
 	var dns *net.DNSError
 	var timeout net.Error
+	var unknown x509.UnknownAuthorityError
+	var otherName x509.HostnameError
+	var certificate *tls.CertificateVerificationError
 	switch {
+	case errors.As(err, &unknown):
+		return "its certificate is signed by none that is trusted here; set source.tls.ca to the certificate of the authority that signed it"
+	case errors.As(err, &otherName):
+		return "its certificate is for other names; connect by one of them, or set source.tls.server_name to one"
+	case errors.As(err, &certificate):
+		return "its certificate is not valid"
 	case errors.As(err, &dns):
 		return "its name cannot be resolved"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "nothing listens there; is the broker running, and is this its address and port"
 	case errors.Is(err, kafkago.SASLAuthenticationFailed):
-		return "it refuses the user or the password"
+		return "it refuses the user or the password; see to source.sasl"
 	case errors.Is(err, kafkago.UnsupportedSASLMechanism):
-		return "it does not offer this SASL mechanism"
+		return "it does not offer this SASL mechanism; see to source.sasl.mechanism"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
-		return "it closed the connection; it may expect TLS or SASL on this port"
+		return "it closed the connection; see whether this port expects TLS, SASL, both or neither"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return "no answer in time; a firewall, or a port that expects TLS"
+		return "no answer in time; a firewall, or a port that expects TLS, or does not"
 	}
 	return "cannot connect"
 }

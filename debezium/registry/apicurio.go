@@ -47,7 +47,8 @@ func (c *Client) own(ctx context.Context) (*url.URL, error) {
 		var info struct {
 			Name string `json:"name"`
 		}
-		if json.Unmarshal(answer, &info) == nil && strings.Contains(info.Name, "Apicurio") {
+		// Its images call it Apicurio Registry (SQL), the archive that it is also published as apicurio-registry.
+		if json.Unmarshal(answer, &info) == nil && strings.Contains(strings.ToLower(info.Name), "apicurio") {
 			found = b
 			break
 		}

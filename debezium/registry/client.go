@@ -3,6 +3,7 @@ package registry
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +24,8 @@ type Config struct {
 	URL string
 	// Username and Password are for basic authentication; empty: none, or those in the URL.
 	Username, Password string
+	// TLS is for an https URL; nil: the system's authorities are trusted.
+	TLS *tls.Config
 	// IDs says what the ids before a value are; it matters for Apicurio only, which has two numberings.
 	IDs Numbering
 }
@@ -72,6 +75,11 @@ func New(c Config) (*Client, error) {
 		return nil, errors.New("the registry's URL must be http://host:port or https://host:port, with its path if it has one")
 	}
 	out := &Client{username: c.Username, password: c.Password, ids: cmp.Or(c.IDs, AutoIDs), http: http.Client{Timeout: requestTimeout}}
+	if c.TLS != nil {
+		own := http.DefaultTransport.(*http.Transport).Clone()
+		own.TLSClientConfig = c.TLS
+		out.http.Transport = own
+	}
 	if u.User != nil && c.Username == "" {
 		out.username = u.User.Username()
 		out.password, _ = u.User.Password()
@@ -86,12 +94,13 @@ func (c *Client) Schema(ctx context.Context, id debezium.SchemaID, topic string)
 	for attempt := 1; ; attempt++ {
 		text, err := c.once(ctx, id, topic)
 		var failed *answerError
+		var untrusted *untrustedError
 		switch {
 		case err == nil, ctx.Err() != nil, attempt == attempts:
 			return text, err
 		case errors.Is(err, debezium.ErrNoSchema) && attempt == unknownAttempts:
 			return "", err
-		case errors.As(err, &failed) && !failed.passes():
+		case errors.As(err, &failed) && !failed.passes(), errors.As(err, &untrusted):
 			return "", err
 		}
 		wait := time.NewTimer(delay)
@@ -169,7 +178,7 @@ func (c *Client) ask(ctx context.Context, base *url.URL, path string) (_ []byte,
 	}
 	answer, err := c.http.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("ask the schema registry: %w", err)
+		return nil, unreached(err)
 	}
 	defer func() {
 		if e := answer.Body.Close(); err == nil && e != nil {

@@ -2,9 +2,13 @@ package registry_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -128,6 +132,43 @@ func TestPasswordIsSentAndNotShown(t *testing.T) {
 	}
 }
 
+// TestOwnAuthority asks a registry whose certificate no authority of the system signed.
+func TestOwnAuthority(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(confluent(`{"schema":"\"int\""}`))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it tells of the connections that are refused below
+	server.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	trusted := x509.NewCertPool()
+	trusted.AddCert(server.Certificate())
+	pair := server.TLS.Certificates
+	for name, c := range map[string]struct {
+		tls  *tls.Config
+		want string // in a permanent error; empty: an answer
+	}{
+		"trusted":           {&tls.Config{RootCAs: trusted, Certificates: pair}, ""},
+		"another name":      {&tls.Config{RootCAs: trusted, Certificates: pair, ServerName: "example.com"}, ""},
+		"not checked":       {&tls.Config{InsecureSkipVerify: true, Certificates: pair}, ""},
+		"no name of its":    {&tls.Config{RootCAs: trusted, Certificates: pair, ServerName: "registry.test"}, "server_name"},
+		"unknown authority": {&tls.Config{Certificates: pair}, "source.registry.tls: ca"},
+		"nothing said":      {nil, "source.registry.tls: ca"},
+	} {
+		client, err := registry.New(registry.Config{URL: server.URL + "/base", TLS: c.tls})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := client.Schema(t.Context(), wire(7), "t")
+		var permanent interface{ Permanent() bool }
+		switch {
+		case c.want == "" && (err != nil || got != `"int"`):
+			t.Errorf("%s: got %s, error %v", name, got, err)
+		case c.want != "" && (!errors.As(err, &permanent) || !permanent.Permanent() || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: got error %v, want a permanent one with %q", name, err, c.want)
+		}
+	}
+}
+
 func second(_ string, err error) error { return err }
 
 func TestURLMustBeHTTP(t *testing.T) {
@@ -187,6 +228,32 @@ func TestApicurioNumbersAreToldApart(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// TestApicurioIsKnownByEitherOfItsNames: taken for another registry, it would answer with the schema of a content id where a global
+// id is meant.
+func TestApicurioIsKnownByEitherOfItsNames(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"Apicurio Registry (In Memory)", "apicurio-registry"} {
+		answers := map[string]string{
+			"/apis/registry/v2/system/info":      `{"name":"` + name + `","version":"2.6.13.Final"}`,
+			"/apis/registry/v2/ids/globalIds/7":  `{"namespace":"a.shop.t"}`,
+			"/apis/registry/v2/ids/contentIds/7": `{"namespace":"b.shop.t"}`,
+			"/apis/ccompat/v7/schemas/ids/7":     `{"schema":"{\"namespace\":\"b.shop.t\"}"}`,
+		}
+		client := serve(t, registry.Config{URL: "http://SERVER/apis/ccompat/v7"}, func(w http.ResponseWriter, r *http.Request) {
+			body, ok := answers[r.URL.Path]
+			if !ok {
+				w.WriteHeader(http.StatusNotFound)
+			}
+			if _, err := w.Write([]byte(body)); err != nil {
+				t.Error(err)
+			}
+		})
+		if got, err := client.Schema(t.Context(), wire(7), "a.shop.t"); err != nil || got != `{"namespace":"a.shop.t"}` {
+			t.Errorf("%s: got %s, error %v, want the schema with the global id", name, got, err)
 		}
 	}
 }

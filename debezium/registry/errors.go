@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -34,6 +35,27 @@ func (e *deniedError) Unwrap() error { return e.answer }
 
 // Permanent says that asking again is of no use until somebody changes the configuration or the registry.
 func (e *deniedError) Permanent() bool { return true }
+
+// untrustedError is a registry whose certificate does not show that it is the registry.
+type untrustedError struct{ err error }
+
+func (e *untrustedError) Error() string {
+	return fmt.Sprintf("ask the schema registry: %v; see to source.registry.tls: ca is the certificate of the authority that signed the registry's, server_name a name that it is for", e.err)
+}
+
+func (e *untrustedError) Unwrap() error { return e.err }
+
+// Permanent says that asking again is of no use until somebody changes the configuration or the registry.
+func (e *untrustedError) Permanent() bool { return true }
+
+// unreached says why there was no answer.
+func unreached(err error) error {
+	var certificate *tls.CertificateVerificationError
+	if errors.As(err, &certificate) {
+		return &untrustedError{err}
+	}
+	return fmt.Errorf("ask the schema registry: %w", err)
+}
 
 // passes says whether the same request may be answered otherwise soon.
 func (e *answerError) passes() bool {

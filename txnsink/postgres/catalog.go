@@ -51,7 +51,19 @@ WHERE n.nspname = coalesce(nullif($1, ''), current_schema()) AND c.relname = $2`
 	if err := s.readIndexes(ctx, c, oid, t); err != nil {
 		return nil, err
 	}
-	return t, readReferences(ctx, c, oid, t)
+	if err := readReferences(ctx, c, oid, t); err != nil {
+		return nil, err
+	}
+	t.Tied, err = tied(ctx, c, oid)
+	return t, err
+}
+
+// tied says whether this sink's sessions check foreign keys from or to a table: their triggers fire then.
+func tied(ctx context.Context, c *pgx.Conn, oid uint32) (yes bool, err error) {
+	const query = `SELECT current_setting('session_replication_role') <> 'replica' AND EXISTS (
+	SELECT FROM pg_catalog.pg_constraint WHERE contype = 'f' AND $1 IN (conrelid, confrelid))`
+	err = c.QueryRow(ctx, query, oid).Scan(&yes)
+	return yes, err
 }
 
 // readColumns reads columns. A domain's own NOT NULL counts as the column's.

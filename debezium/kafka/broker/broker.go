@@ -7,9 +7,12 @@ package broker
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -19,6 +22,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"replicator/debezium"
 )
@@ -30,13 +36,23 @@ type Options struct {
 	Dir     string            // where the log is kept; empty: in memory
 	Version string            // the Kafka release whose request versions are spoken, such as "v2.8"; empty: the newest
 	Configs map[string]string // of the broker, such as message.max.bytes
+	TLS     *tls.Config       // what connections are encrypted with; its own client trusts its first certificate. nil: they are not
+	Users   []User            // who may log in, and must: all may do everything. None: nobody need
+}
+
+// User may log in to a broker.
+type User struct {
+	Mechanism string // PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512
+	Name      string
+	Password  string
 }
 
 // Broker is a running cluster. It is safe for concurrent use.
 type Broker struct {
 	cluster  *kfake.Cluster
 	client   *kgo.Client
-	maxBatch int32 // bytes of a batch that is produced
+	secure   []kgo.Opt // how its own clients connect
+	maxBatch int32     // bytes of a batch that is produced
 	latency  *atomic.Int64
 }
 
@@ -69,9 +85,12 @@ func Start(o Options) (*Broker, error) {
 		}
 		opts = append(opts, kfake.MaxVersions(v))
 	}
+	secure, err := o.secure(&opts)
+	if err != nil {
+		return nil, err
+	}
 	maxBatch := int64(defaultBatch)
 	if v, ok := o.Configs[messageMax]; ok {
-		var err error
 		if maxBatch, err = strconv.ParseInt(v, 10, 31); err != nil {
 			return nil, fmt.Errorf("broker: %s: %w", messageMax, err)
 		}
@@ -80,12 +99,45 @@ func Start(o Options) (*Broker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("broker: %w", err)
 	}
-	b := &Broker{cluster: c, maxBatch: int32(maxBatch), latency: latency}
+	b := &Broker{cluster: c, maxBatch: int32(maxBatch), latency: latency, secure: secure}
 	if b.client, err = b.newClient(); err != nil {
 		c.Close()
 		return nil, err
 	}
 	return b, nil
+}
+
+// secure adds what TLS and Users ask of the cluster, and returns what they ask of its clients.
+func (o Options) secure(cluster *[]kfake.Opt) ([]kgo.Opt, error) {
+	var client []kgo.Opt
+	if o.TLS != nil {
+		leaf, err := x509.ParseCertificate(o.TLS.Certificates[0].Certificate[0])
+		if err != nil {
+			return nil, fmt.Errorf("broker: certificate: %w", err)
+		}
+		trusted := x509.NewCertPool()
+		trusted.AddCert(leaf)
+		*cluster = append(*cluster, kfake.TLS(o.TLS))
+		client = append(client, kgo.DialTLSConfig(&tls.Config{RootCAs: trusted, Certificates: o.TLS.Certificates}))
+	}
+	for i, u := range o.Users {
+		if i == 0 {
+			*cluster = append(*cluster, kfake.EnableSASL())
+			client = append(client, kgo.SASL(u.login()))
+		}
+		*cluster = append(*cluster, kfake.Superuser(u.Mechanism, u.Name, u.Password))
+	}
+	return client, nil
+}
+
+func (u User) login() sasl.Mechanism {
+	switch u.Mechanism {
+	case "SCRAM-SHA-256":
+		return scram.Auth{User: u.Name, Pass: u.Password}.AsSha256Mechanism()
+	case "SCRAM-SHA-512":
+		return scram.Auth{User: u.Name, Pass: u.Password}.AsSha512Mechanism()
+	}
+	return plain.Auth{User: u.Name, Pass: u.Password}.AsMechanism()
 }
 
 // newClient returns a producer that keeps each record's partition and sends at once.
@@ -99,7 +151,7 @@ func (b *Broker) newClient(opts ...kgo.Opt) (*kgo.Client, error) {
 		kgo.BrokerMaxReadBytes(512 << 20),
 		kgo.ProducerLinger(0),
 		kgo.MetadataMinAge(10 * time.Millisecond),
-	}, opts...)
+	}, slices.Concat(b.secure, opts)...)
 	c, err := kgo.NewClient(opts...)
 	if err != nil {
 		return nil, fmt.Errorf("broker: client: %w", err)

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"replicator/txnsink/mysql"
+	"replicator/txnsink/mysql/mysqlserver"
+)
+
+// onMySQL starts a server of each kind for a test.
+func onMySQL(t *testing.T, test func(t *testing.T, server *mysqlserver.Server)) {
+	t.Helper()
+	t.Parallel()
+	for _, kind := range mysqlserver.Kinds() {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server, err := mysqlserver.Start(t.Context(), mysqlserver.Config{Kind: kind, Durable: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := server.Stop(); err != nil {
+					t.Error(err)
+				}
+			})
+			test(t, server)
+		})
+	}
+}
+
+// newMySQLRun makes a database and runs the case's set-up in it.
+func newMySQLRun(t *testing.T, server *mysqlserver.Server, number, name string) *caseRun {
+	t.Helper()
+	c := loadCase(t, number)
+	c.kind = "mysql"
+	if err := server.CreateDatabase(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	r := &caseRun{caseFile: c, url: server.URL(name), target: server.URL(name), config: map[string]string{}}
+	for _, sql := range strings.SplitAfter(c.setup(t, name), ";\n") {
+		if strings.TrimSpace(sql) != "" {
+			r.execMySQL(t, sql)
+		}
+	}
+	return r
+}
+
+// execMySQL runs one statement.
+func (r *caseRun) execMySQL(t *testing.T, text string) [][]*string {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	db, err := mysql.OpenDB(r.url, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	rows, err := db.QueryContext(ctx, text)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out [][]*string
+	for rows.Next() {
+		values := make([]sql.NullString, len(columns))
+		to, texts := make([]any, len(columns)), make([]*string, len(columns))
+		for i := range values {
+			to[i] = &values[i]
+		}
+		if err := rows.Scan(to...); err != nil {
+			t.Fatal(err)
+		}
+		for i := range values {
+			if values[i].Valid {
+				texts[i] = &values[i].String
+			}
+		}
+		out = append(out, texts)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestMySQLCases runs the cases that need nothing but their events on MySQL and MariaDB, once with all events in one checkpoint
+// and once with a checkpoint after every event.
+func TestMySQLCases(t *testing.T) {
+	onMySQL(t, func(t *testing.T, server *mysqlserver.Server) {
+		for _, number := range []string{
+			"01", "02", "03", "04", "07", "09", "10", "21", "22", "25", "26", "27", "28", "30", "31", "33", "35", "40", "44", "45", "46", "61",
+		} {
+			for _, rows := range []string{"100000", "1"} {
+				t.Run(number+"/rows="+rows, func(t *testing.T) {
+					r := newMySQLRun(t, server, number, "case_"+number+"_"+rows)
+					r.config["checkpoint.rows"] = rows
+					r.produce(t, r.records(t)...)
+					want := r.result(t, "")
+					code, stderr := r.run(t)
+					if want.Error != nil {
+						r.stopped(t, code, stderr, want.Error.Class)
+					} else if code != 0 {
+						t.Fatalf("exit code %d:\n%s", code, stderr)
+					}
+					if got, wanted := rowsText(r.execMySQL(t, want.Query)), rowsText(want.Rows); got != wanted {
+						t.Errorf("%s\ngot\n%s\nwant\n%s\n%s", want.Query, got, wanted, stderr)
+					}
+				})
+			}
+		}
+	})
+}
+
+// TestMySQLDeliveries runs case 31 in the deliveries that prepare nothing, a run for each event, with the checkpoints in the target
+// and in a database of their own.
+func TestMySQLDeliveries(t *testing.T) {
+	onMySQL(t, func(t *testing.T, server *mysqlserver.Server) {
+		if err := server.CreateDatabase(t.Context(), "checkpoints"); err != nil {
+			t.Fatal(err)
+		}
+		for i, delivery := range []string{"one-phase", "write-ahead", "at-least-once", "at-most-once"} {
+			r := newMySQLRun(t, server, "31", fmt.Sprintf("delivery_%d", i))
+			r.config["delivery"] = delivery
+			r.config["checkpoint.store"] = []string{"target", server.URL("checkpoints")}[i%2]
+			for _, record := range r.records(t) {
+				r.produce(t, record)
+				if code, stderr := r.run(t); code != 0 {
+					t.Fatalf("%s: exit code %d:\n%s", delivery, code, stderr)
+				}
+			}
+			want := r.result(t, "")
+			if got, wanted := rowsText(r.execMySQL(t, want.Query)), rowsText(want.Rows); got != wanted {
+				t.Errorf("%s: %s\ngot\n%s\nwant\n%s", delivery, want.Query, got, wanted)
+			}
+		}
+	})
+}
+
+// TestMySQLStatementSize runs case 48 on MySQL and MariaDB: more values than a statement can have parameters.
+func TestMySQLStatementSize(t *testing.T) {
+	onMySQL(t, func(t *testing.T, server *mysqlserver.Server) {
+		r := newMySQLRun(t, server, "48", "wide")
+		r.produce(t, r.wideRecords(t)...)
+		if code, stderr := r.run(t); code != 0 {
+			t.Fatalf("exit code %d:\n%s", code, stderr)
+		}
+		want := r.result(t, "")
+		if got, wanted := rowsText(r.execMySQL(t, want.Query)), rowsText(want.Rows); got != wanted {
+			t.Errorf("%s\ngot\n%s\nwant\n%s", want.Query, got, wanted)
+		}
+	})
+}
+
+// TestMySQLSurvivesLostAnswers runs case 58 with the connection cut at each step of the two phases, and the checkpoints in the
+// target, in a directory, and in a database of their own.
+func TestMySQLSurvivesLostAnswers(t *testing.T) {
+	onMySQL(t, func(t *testing.T, server *mysqlserver.Server) {
+		if err := server.CreateDatabase(t.Context(), "checkpoints"); err != nil {
+			t.Fatal(err)
+		}
+		stores := []string{"target", "file:" + t.TempDir(), server.URL("checkpoints"), caseDatabase(t, "checkpoints_"+string(server.Kind()))}
+		for i, trigger := range []string{"XA START", "XA PREPARE", "XA COMMIT", "UPDATE replicator_witness"} {
+			for _, before := range []bool{true, false} {
+				name := fmt.Sprintf("cut_%d_%v", i, before)
+				r := newMySQLRun(t, server, "58", name)
+				r.config["checkpoint.store"] = stores[i]
+				r.config["checkpoint.rows"] = "1"
+				r.produce(t, r.records(t)...)
+				b, through := newBreaker(t, r.url, trigger, before)
+				r.target = through
+				ctx, cancel := context.WithCancel(t.Context())
+				go func() {
+					defer cancel()
+					select {
+					case <-b.fired:
+					case <-ctx.Done():
+					}
+				}()
+				if code, stderr := r.runContext(ctx, t); ctx.Err() == nil {
+					t.Fatalf("%s: the connection was not cut; exit code %d:\n%s", name, code, stderr)
+				}
+				cancel()
+				r.target = r.url
+				if code, stderr := r.run(t); code != 0 {
+					t.Fatalf("%s: exit code %d:\n%s", name, code, stderr)
+				}
+				if got, want := rowsText(r.execMySQL(t, "SELECT count(*), sum(amt) FROM pay")), "\"3\" | \"60\"\n"; got != want {
+					t.Errorf("%s: got %s, want %s", name, got, want)
+				}
+				if rows := r.execMySQL(t, "XA RECOVER"); len(rows) != 0 {
+					t.Errorf("%s: in doubt: %s", name, rowsText(rows))
+				}
+			}
+		}
+	})
+}
+
+// TestMySQLTargetIsChecked asks the preflight about MySQL and MariaDB, and the own tables.
+func TestMySQLTargetIsChecked(t *testing.T) {
+	onMySQL(t, func(t *testing.T, server *mysqlserver.Server) {
+		r := newMySQLRun(t, server, "58", "checked")
+		r.produce(t, r.records(t)...)
+		u, err := url.Parse(r.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.execMySQL(t, "CREATE USER app@'127.0.0.1' IDENTIFIED BY 'secret'")
+		r.execMySQL(t, "GRANT ALL ON checked.* TO app@'127.0.0.1'")
+		u.User = url.UserPassword("app", "secret")
+		r.target = u.String()
+		file := r.file(t)
+		level := map[string]string{}
+		code := 0
+		if server.Kind() != mysqlserver.MariaDB {
+			code = exitPreflight // XA_RECOVER_ADMIN is missing
+		}
+		for _, f := range facts[[]finding](t, code, "check", "--config", file) {
+			level[f.Check] = f.Level
+			if f.Check == "two-phase" && code != 0 && !strings.Contains(f.Message, "XA_RECOVER_ADMIN") {
+				t.Errorf("got %+v", f)
+			}
+		}
+		if want := map[int]string{0: levelOK, exitPreflight: levelError}[code]; level["target"] != levelOK || level["two-phase"] != want || level["own tables"] != levelOK {
+			t.Errorf("got %v", level)
+		}
+		if got, want := facts[migrationFacts](t, 0, "migrate", "status", "--config", file), (migrationFacts{Current: 0, Latest: 1}); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+		if code, _, stderr := call(t, "migrate", "up", "--config", file); code != 0 {
+			t.Error(stderr)
+		}
+		if got, want := facts[migrationFacts](t, 0, "migrate", "status", "--config", file), (migrationFacts{Current: 1, Latest: 1}); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	})
+}

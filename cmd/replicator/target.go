@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"replicator/checkpoint"
+	"replicator/txnsink"
+	"replicator/txnsink/mysql"
+	"replicator/txnsink/postgres"
+)
+
+// isMySQL says whether a URL is one of MySQL or MariaDB. Any other is PostgreSQL's.
+func isMySQL(url string) bool {
+	return strings.HasPrefix(url, "mysql://") || strings.HasPrefix(url, "mariadb://")
+}
+
+// loadTLS reads the files of target.tls.
+func (c *targetConfig) loadTLS() (*tls.Config, error) {
+	t, err := c.TLS.load()
+	if err != nil {
+		return nil, fmt.Errorf("target.tls: %w", err)
+	}
+	return t, nil
+}
+
+// openSink connects to the target.
+func openSink(ctx context.Context, c *config, log *slog.Logger) (txnsink.Sink, error) {
+	if isMySQL(c.Target.URL) {
+		s, err := openMySQL(ctx, c, log)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+	s, err := openPostgres(ctx, c, log)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func openPostgres(ctx context.Context, c *config, log *slog.Logger) (*postgres.Sink, error) {
+	return postgres.Open(ctx, postgres.Config{URL: c.Target.URL, Pipeline: c.Pipeline, Log: log})
+}
+
+func openMySQL(ctx context.Context, c *config, log *slog.Logger) (*mysql.Sink, error) {
+	t, err := c.Target.loadTLS()
+	if err != nil {
+		return nil, err
+	}
+	return mysql.Open(ctx, mysql.Config{URL: c.Target.URL, TLS: t, Pipeline: c.Pipeline, OnePhase: c.Delivery != checkpoint.TwoPhase, Log: log})
+}
+
+// mustPrepare says why the target cannot prepare transactions, if it cannot.
+func mustPrepare(ctx context.Context, sink txnsink.Sink, workers int, log *slog.Logger) error {
+	switch s := sink.(type) {
+	case *postgres.Sink:
+		two, err := s.CheckTwoPhase(ctx)
+		if err != nil {
+			return err
+		}
+		return two.Enough(workers)
+	case *mysql.Sink:
+		two, err := s.CheckTwoPhase(ctx)
+		for _, w := range two.Warnings {
+			log.Warn("the target's settings weaken two-phase commit", "setting", w)
+		}
+		return err
+	}
+	return nil
+}
+
+// migrateUp brings the replicator's own tables in a database up to date. A database of MySQL is reached as target.tls says, also where
+// it is the checkpoint store's.
+func migrateUp(ctx context.Context, c *config, url string) error {
+	if !isMySQL(url) {
+		return postgres.Up(ctx, url)
+	}
+	t, err := c.Target.loadTLS()
+	if err != nil {
+		return err
+	}
+	return mysql.Up(ctx, url, t)
+}
+
+// migrationStatus says how far the own tables of the target are.
+func migrationStatus(ctx context.Context, c *config) (migrationFacts, error) {
+	if !isMySQL(c.Target.URL) {
+		m, err := postgres.Status(ctx, c.Target.URL)
+		return migrationFacts(m), err
+	}
+	t, err := c.Target.loadTLS()
+	if err != nil {
+		return migrationFacts{}, err
+	}
+	m, err := mysql.Status(ctx, c.Target.URL, t)
+	return migrationFacts(m), err
+}

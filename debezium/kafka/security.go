@@ -1,0 +1,55 @@
+package kafka
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/sasl"
+	"github.com/segmentio/kafka-go/sasl/plain"
+	"github.com/segmentio/kafka-go/sasl/scram"
+)
+
+// SASL is how to log in to the brokers. Without a Mechanism there is no log-in.
+type SASL struct {
+	Mechanism string // one of Mechanisms
+	Username  string
+	Password  string
+}
+
+// Mechanisms are the ways of logging in that are served.
+var Mechanisms = []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
+
+// mechanism returns kafka-go's, nil if there is none.
+func (s SASL) mechanism() (sasl.Mechanism, error) {
+	switch s.Mechanism {
+	case "":
+		return nil, nil // that is what kafka-go takes for no log-in
+	case "PLAIN":
+		return plain.Mechanism{Username: s.Username, Password: s.Password}, nil
+	case "SCRAM-SHA-256":
+		return scram.Mechanism(scram.SHA256, s.Username, s.Password)
+	case "SCRAM-SHA-512":
+		return scram.Mechanism(scram.SHA512, s.Username, s.Password)
+	}
+	return nil, fmt.Errorf("SASL mechanism %q is none of %q", s.Mechanism, Mechanisms)
+}
+
+// unwelcome returns the permanent error that a connection failed with, or nil if that may pass.
+func unwelcome(err error) error {
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &certificate):
+		return &Error{Class: NotTrusted, Offset: -1, Err: err, Detail: diagnose(err)}
+	case errors.Is(err, kafkago.UnsupportedSASLMechanism), denied(err):
+		return &Error{Class: NotAuthenticated, Offset: -1, Err: err, Detail: diagnose(err)}
+	}
+	return nil
+}
+
+// denied says whether a broker refused the user or the password. kafka-go reports a connection that breaks while it logs in, as
+// one does whose broker ends, by the same code; only a broker adds words of its own.
+func denied(err error) bool {
+	return errors.Is(err, kafkago.SASLAuthenticationFailed) && err.Error() != kafkago.SASLAuthenticationFailed.Error()
+}

@@ -1,0 +1,94 @@
+package mysql
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"replicator/txnsink"
+)
+
+// Define runs DDL, each statement by itself: it would commit a transaction, and XA refuses it. A transaction of another session keeps
+// a later epoch out meanwhile, and notes at last what was defined. What must not fail when it was run before a crash says
+// IF NOT EXISTS.
+func (s *Sink) Define(ctx context.Context, d txnsink.Definition) (err error) {
+	tx, err := s.control.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("change the schema of the target: %w", plain(err))
+	}
+	defer func() {
+		if rollbackErr := tx.Rollback(); !errors.Is(rollbackErr, sql.ErrTxDone) {
+			err = errors.Join(err, rollbackErr)
+		}
+	}()
+	if d.Epoch != 0 {
+		if err := keepOut(ctx, tx, d); err != nil {
+			return err
+		}
+	}
+	for _, sql := range d.DDL {
+		if _, err := s.control.ExecContext(ctx, sql); err != nil {
+			return defineError(sql, err)
+		}
+	}
+	const note = `INSERT INTO replicator_schema_version (pipeline, by_source, source, target_schema, target_table, state, updated)
+VALUES (?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6))
+ON DUPLICATE KEY UPDATE target_schema = VALUES(target_schema), target_table = VALUES(target_table), state = VALUES(state), updated = VALUES(updated)`
+	for _, v := range d.Defined {
+		by := sha256.Sum256([]byte(v.Source))
+		if _, err := tx.ExecContext(ctx, note, d.Pipeline, by[:], v.Source, v.Target.Schema, v.Target.Table, v.State); err != nil {
+			return fmt.Errorf("note the schema of the target: %w", plain(err))
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("note the schema of the target: %w", plain(err))
+	}
+	return nil
+}
+
+// keepOut returns ErrFenced if a later epoch is at work, and otherwise keeps it out until the transaction ends.
+func keepOut(ctx context.Context, tx *sql.Tx, d txnsink.Definition) error {
+	const query = `SELECT epoch FROM replicator_witness WHERE pipeline = ? AND worker = 0 LOCK IN SHARE MODE`
+	var epoch int64
+	err := tx.QueryRowContext(ctx, query, d.Pipeline).Scan(&epoch)
+	switch {
+	case errors.Is(err, sql.ErrNoRows) || err == nil && epoch < d.Epoch:
+		return fmt.Errorf("the witness of worker 0 is not at epoch %d: somebody has changed replicator_witness", d.Epoch)
+	case number(err) == errLockWait:
+		return fmt.Errorf("change the schema of the target: the witness is locked: %w: %w", txnsink.ErrBusy, plain(err))
+	case err != nil:
+		return fmt.Errorf("change the schema of the target: %w", plain(err))
+	case epoch > d.Epoch:
+		return fmt.Errorf("%w: epoch %d is at work", txnsink.ErrFenced, epoch)
+	}
+	return nil
+}
+
+// defineError says which statement failed. What is wrong with a statement, or with the rows that it would convert, is wrong
+// the next time too.
+func defineError(sql string, err error) error {
+	if dataError(err) || sqlClass(err) == "42" {
+		return permanent("change the schema of the target by %q: %v; change the target by hand, or set schema.evolve for this table", sql, plain(err))
+	}
+	return fmt.Errorf("change the schema of the target by %q: %w", sql, plain(err))
+}
+
+// Defined reads what Define had noted.
+func (s *Sink) Defined(ctx context.Context, pipeline string) (out []txnsink.Defined, err error) {
+	const query = `SELECT source, target_schema, target_table, state FROM replicator_schema_version WHERE pipeline = ? ORDER BY source`
+	rows, err := s.control.QueryContext(ctx, query, pipeline)
+	if err != nil {
+		return nil, fmt.Errorf("read the schema versions of pipeline %s: %w", pipeline, plain(err))
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var v txnsink.Defined
+		if err := rows.Scan(&v.Source, &v.Target.Schema, &v.Target.Table, &v.State); err != nil {
+			return nil, fmt.Errorf("read the schema versions of pipeline %s: %w", pipeline, plain(err))
+		}
+		out = append(out, v)
+	}
+	return out, rows.Err()
+}

@@ -1,0 +1,327 @@
+package mysql
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"replicator/debezium"
+	"replicator/schema"
+	"replicator/sqlgen"
+	"replicator/txnsink"
+	"replicator/txnsink/mysql/mysqlserver"
+)
+
+// fault is what happens once to a connection that sends marker, when it is armed.
+type fault struct {
+	marker []byte
+	armed  atomic.Bool
+	// sent is called when the server has the message, and may not have done it; nil: the server's answer is awaited.
+	sent func()
+}
+
+// dyingConn passes everything on until the marker is sent, and breaks before the answer to that message is seen.
+type dyingConn struct {
+	net.Conn
+	fault   *fault
+	tripped bool
+}
+
+// SyscallConn lets the driver see that the server has closed an idle connection, as it does on a plain one.
+func (c *dyingConn) SyscallConn() (syscall.RawConn, error) {
+	return c.Conn.(*net.TCPConn).SyscallConn()
+}
+
+func (c *dyingConn) Write(b []byte) (int, error) {
+	if bytes.Contains(b, c.fault.marker) && c.fault.armed.CompareAndSwap(true, false) {
+		c.tripped = true
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *dyingConn) Read(b []byte) (int, error) {
+	if c.tripped && c.fault.sent != nil {
+		c.fault.sent()
+		return 0, errors.Join(io.ErrUnexpectedEOF, c.Conn.Close())
+	}
+	n, err := c.Conn.Read(b)
+	if c.tripped {
+		return 0, errors.Join(io.ErrUnexpectedEOF, c.Conn.Close())
+	}
+	return n, err
+}
+
+// faulty opens a sink whose connections suffer the fault.
+func faulty(t *testing.T, c Config, f *fault) *Sink {
+	t.Helper()
+	driver, err := parseURL(c.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	driver.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		return &dyingConn{Conn: conn, fault: f}, err
+	}
+	plainSink := open(t, c)
+	s, err := connect(t.Context(), plainSink.config, driver)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+const createPay = "CREATE TABLE IF NOT EXISTS pay (id int PRIMARY KEY, amt int CHECK (amt < 100)) ENGINE=InnoDB"
+
+var payName = schema.Name{Table: "pay"}
+
+var payShape = &debezium.Shape{Fields: []debezium.Field{{Name: "id", Type: debezium.Int32}, {Name: "amt", Type: debezium.Int32, Optional: true}}}
+
+// payments returns statements that set the rows id: amt.
+func payments(t *testing.T, s *Sink, rows ...[2]int64) []sqlgen.Statement {
+	t.Helper()
+	found, err := s.Table(t.Context(), payName)
+	if err != nil || found == nil {
+		t.Fatalf("table pay: %v, %v", found, err)
+	}
+	target, err := sqlgen.NewTarget(s.Dialect(), *found, sqlgen.TargetConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := sqlgen.NewBatch(s.Dialect())
+	for i, r := range rows {
+		after := debezium.Row{Shape: payShape, Values: []debezium.Value{{Kind: debezium.IntValue, Num: r[0]}, {Kind: debezium.IntValue, Num: r[1]}}}
+		e := debezium.Event{Op: debezium.Create, After: after, Offset: int64(i), Partition: debezium.Partition{Topic: "pay"}}
+		if err := b.Add(target, &e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.Statements()
+}
+
+// fence makes the table pay and fences an epoch.
+func fence(t *testing.T, s *Sink, epoch int64) *Sink {
+	t.Helper()
+	if err := s.Define(t.Context(), txnsink.Definition{DDL: []string{createPay}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Fence(t.Context(), s.config.Pipeline, epoch, 1); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// fenced opens a sink on url with the table pay, and fences epoch 1.
+func fenced(t *testing.T, url string) *Sink {
+	t.Helper()
+	return fence(t, open(t, Config{URL: url, Pipeline: pipelineOf(url)}), 1)
+}
+
+// begun returns a transaction with rows applied.
+func begun(t *testing.T, s *Sink, checkpoint int64, rows ...[2]int64) *txn {
+	t.Helper()
+	tx, err := s.Begin(t.Context(), txnsink.ID{Pipeline: s.config.Pipeline, Epoch: s.epoch, Checkpoint: checkpoint})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Apply(t.Context(), payments(t, s, rows...)); err != nil {
+		t.Fatal(err)
+	}
+	return tx.(*txn)
+}
+
+func prepared(t *testing.T, s *Sink, checkpoint int64, rows ...[2]int64) txnsink.ID {
+	t.Helper()
+	tx := begun(t, s, checkpoint, rows...)
+	if err := tx.PreCommit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return tx.ID()
+}
+
+func pendingIDs(t *testing.T, s *Sink) []txnsink.ID {
+	t.Helper()
+	list, err := s.Pending(t.Context(), s.config.Pipeline)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []txnsink.ID
+	for _, p := range list {
+		out = append(out, p.ID)
+	}
+	return out
+}
+
+func wantRows(t *testing.T, url string, want ...string) {
+	t.Helper()
+	if got := query(t, url, "SELECT * FROM pay"); !slices.Equal(got, want) {
+		t.Errorf("got rows %q, want %q", got, want)
+	}
+}
+
+func TestLostAnswerToPrepareLeavesItToRecovery(t *testing.T) {
+	onEach(t, func(t *testing.T, server *mysqlserver.Server) {
+		url := newDatabase(t, server)
+		f := &fault{marker: []byte("XA PREPARE")}
+		s := fence(t, faulty(t, Config{URL: url, Pipeline: pipelineOf(url)}, f), 1)
+		tx := begun(t, s, 1, [2]int64{1, 10})
+		f.armed.Store(true)
+		if err := tx.PreCommit(t.Context()); err == nil || txnsink.Permanent(err) {
+			t.Fatalf("prepare without an answer: %v", err)
+		}
+		if err := tx.Abort(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := pendingIDs(t, s); !slices.Equal(got, []txnsink.ID{tx.ID()}) {
+			t.Fatalf("in doubt: %v", got)
+		}
+		if err := s.Commit(t.Context(), tx.ID()); err != nil {
+			t.Fatal(err)
+		}
+		wantRows(t, url, "1|10")
+	})
+}
+
+func TestLostAnswerToCommitIsFoundCommitted(t *testing.T) {
+	for name, c := range map[string]struct {
+		marker            string
+		inOneStep, noneXA bool
+	}{
+		"prepared": {marker: "XA COMMIT"}, "one step": {marker: "ONE PHASE", inOneStep: true}, "without XA": {marker: "COMMIT", inOneStep: true, noneXA: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, server *mysqlserver.Server) {
+				url := newDatabase(t, server)
+				f := &fault{marker: []byte(c.marker)}
+				s := fence(t, faulty(t, Config{URL: url, Pipeline: pipelineOf(url), OnePhase: c.noneXA}, f), 2)
+				tx := begun(t, s, 1, [2]int64{1, 10}, [2]int64{2, 20}, [2]int64{3, 30})
+				f.armed.Store(c.inOneStep)
+				var err error
+				if c.inOneStep {
+					err = tx.Commit(t.Context(), nil)
+				} else if err = tx.PreCommit(t.Context()); err == nil {
+					f.armed.Store(true)
+					err = s.Commit(t.Context(), tx.ID())
+				}
+				// A session that holds what it prepared is given up for another one at once.
+				if err == nil && (c.inOneStep || s.facts.detaches) || txnsink.Permanent(err) {
+					t.Fatalf("commit without an answer: %v", err)
+				}
+				if err := tx.Abort(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Commit(t.Context(), tx.ID()); err != nil {
+					t.Fatal(err)
+				}
+				wantRows(t, url, "1|10", "2|20", "3|30")
+				fence(t, s, 3)
+				if err := begun(t, s, 2, [2]int64{4, 40}).Commit(t.Context(), nil); err != nil {
+					t.Fatal(err)
+				}
+				wantRows(t, url, "1|10", "2|20", "3|30", "4|40")
+			})
+		})
+	}
+}
+
+// onOwn runs a test on servers that it may kill; on MariaDB with and without a binary log, which the others have anyway.
+func onOwn(t *testing.T, test func(t *testing.T, server *mysqlserver.Server)) {
+	t.Helper()
+	t.Parallel()
+	for name, c := range map[string]mysqlserver.Config{
+		"mysql9": {Kind: mysqlserver.MySQL9}, "mysql8": {Kind: mysqlserver.MySQL8}, "mariadb": {Kind: mysqlserver.MariaDB},
+		"mariadb-binlog": {Kind: mysqlserver.MariaDB, Settings: map[string]string{"log-bin": "binlog", "server-id": "1", "binlog-format": "ROW"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, ownServer(t, c.Kind, c.Settings))
+		})
+	}
+}
+
+// TestServerMayDieAnywhere kills a server between the prepare and the commit, and between the commit and its answer.
+func TestServerMayDieAnywhere(t *testing.T) {
+	onOwn(t, func(t *testing.T, server *mysqlserver.Server) {
+		url := newDatabase(t, server)
+		f := &fault{marker: []byte("XA COMMIT")}
+		s := fence(t, faulty(t, Config{URL: url, Pipeline: pipelineOf(url)}, f), 1)
+		if err := begun(t, s, 1, [2]int64{1, 10}).Commit(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		id := prepared(t, s, 2, [2]int64{2, 20})
+		unprepared := begun(t, s, 3, [2]int64{3, 30})
+		restart := func() {
+			t.Helper()
+			if err := errors.Join(server.Kill(), server.Restart(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		restart()
+		if err := unprepared.PreCommit(t.Context()); err == nil || txnsink.Permanent(err) {
+			t.Errorf("prepare on a session that the crash ended: %v", err)
+		}
+		if err := unprepared.Abort(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if got := pendingIDs(t, s); !slices.Equal(got, []txnsink.ID{id}) {
+			t.Fatalf("in doubt: %v", got)
+		}
+		if err := s.Fence(t.Context(), s.config.Pipeline, 2, 1); !errors.Is(err, txnsink.ErrBusy) {
+			t.Errorf("fence while in doubt: %v", err)
+		}
+		for range 2 {
+			if err := s.Commit(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wantRows(t, url, "1|10", "2|20")
+
+		// Its answer is lost, and the server with it.
+		fence(t, s, 2)
+		id = prepared(t, s, 3, [2]int64{3, 30})
+		f.armed.Store(true)
+		if err := s.Commit(t.Context(), id); err == nil && s.facts.detaches || txnsink.Permanent(err) {
+			t.Errorf("commit without an answer: %v", err)
+		}
+		restart()
+		if err := s.Commit(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		wantRows(t, url, "1|10", "2|20", "3|30")
+
+		// The server dies in the midst of it: it may or may not have been done.
+		fence(t, s, 3)
+		id = prepared(t, s, 4, [2]int64{4, 40})
+		f.sent = func() {
+			if err := server.Kill(); err != nil {
+				t.Error(err)
+			}
+		}
+		f.armed.Store(true)
+		if err := s.Commit(t.Context(), id); err == nil || txnsink.Permanent(err) {
+			t.Errorf("commit on a dying server: %v", err)
+		}
+		restart()
+		if err := s.Commit(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		fence(t, s, 4)
+		if err := begun(t, s, 5, [2]int64{5, 50}).Commit(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		wantRows(t, url, "1|10", "2|20", "3|30", "4|40", "5|50")
+		if got := pendingIDs(t, s); got != nil {
+			t.Errorf("in doubt: %v", got)
+		}
+	})
+}

@@ -54,8 +54,13 @@ func TestLanesEndWithTheSourcesRows(t *testing.T) {
 			}
 		}
 		for _, c := range []struct{ workers, rows, delivery, table string }{
-			{"1", "100000", "two-phase", ""}, {"4", "100000", "two-phase", ""}, {"4", "50", "two-phase", ""}, {"3", "70", "at-least-once", ""},
-			{"3", "70", "one-phase", ""}, {"3", "70", "write-ahead", ""}, {"4", "50", "two-phase", ", UNIQUE (code)"},
+			{"1", "100000", "two-phase", ""},
+			{"4", "100000", "two-phase", ""},
+			{"4", "50", "two-phase", ""},
+			{"3", "70", "at-least-once", ""},
+			{"3", "70", "one-phase", ""},
+			{"3", "70", "write-ahead", ""},
+			{"4", "50", "two-phase", ", UNIQUE (code)"},
 		} {
 			t.Run(fmt.Sprintf("seed=%d workers=%s rows=%s %s%s", seed, c.workers, c.rows, c.delivery, c.table), func(t *testing.T) {
 				t.Parallel()

@@ -26,6 +26,11 @@ build: ## build bin/replicator
 	@echo "building bin/replicator $(VERSION)"
 	@go build -trimpath -ldflags '-X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/replicator ./cmd/replicator
 
+.PHONY: man
+man: build ## man pages into bin/man; bin/replicator completion writes shell completions
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) bin/replicator man bin/man
+	@echo "wrote $$(ls bin/man | wc -l) pages to bin/man"
+
 .PHONY: test
 test: ## unit, protocol, conformance and database tests with the race detector; starts what it needs
 	@echo "testing every package with -race; tests start private PostgreSQL, MySQL and MariaDB servers and Kafka brokers on free ports"

@@ -49,6 +49,8 @@ type Config struct {
 
 	Tables TablesConfig
 
+	Letters Letters // where records that cannot be decoded or stored are set aside; nil: such a record ends the pipeline
+
 	// Deduplicate drops events that their source's own position shows to be sent again, as Debezium does after it
 	// restarted.
 	Deduplicate bool
@@ -85,6 +87,7 @@ type Progress struct {
 	Rows       int64                    // events of committed checkpoints since the start of the run
 	Repeated   int64                    // events dropped since the start of the run, because they were sent again
 	Skipped    int64                    // records that change no row since the start of the run: logical messages, tombstones, heartbeats and the like
+	Aside      int64                    // records set aside since the start of the run, with those that follow others of their row
 	DDL        map[sqlgen.DDLKind]int64 // statements since the start of the run that changed the target's schema; not to be changed
 	Checkpoint int64                    // the last one saved
 	Oldest     time.Time                // when the source committed the oldest event that was read and is in no complete checkpoint; zero: there is none
@@ -121,6 +124,9 @@ func (c *Config) check() error {
 	case WriteAhead:
 		if c.WriteAhead == nil {
 			return errors.New("delivery write-ahead needs a store that keeps a log of statements")
+		}
+		if c.Letters != nil { // the target sees a record when its checkpoint is saved, and cannot be without it any more
+			return errors.New("in delivery write-ahead records cannot be set aside")
 		}
 	default:
 		return fmt.Errorf("delivery %q is not served", c.Delivery)

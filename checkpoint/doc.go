@@ -71,6 +71,8 @@
 //  14. A lane begins to apply a checkpoint when the one before is committed in every lane. A row that is prepared and not yet
 //     committed is not seen by statements: a delete or an update of it would find nothing, and wait for nothing.
 //  15. Between two barriers the rows that depend on each other are on one lane (placement.go).
+//  16. A record that is set aside is a row of the table of letters, written by the lane of the record's own table. While a row has
+//     letters its later records become letters too; it ceases to have them only while nothing is in flight.
 //
 // # Schema changes
 //

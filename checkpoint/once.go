@@ -18,7 +18,8 @@ const readAhead = 8
 type job struct {
 	batch  debezium.Batch
 	events []debezium.Event
-	from   int // the first of events that is still to be routed
+	from   int                           // the first of events that is still to be routed
+	bad    map[int]*debezium.RecordError // records that could not be decoded, where such are set aside; their events have no op
 	err    error
 	done   chan struct{}
 }
@@ -51,7 +52,11 @@ func (r *run) once(ctx context.Context) (err error) {
 	}
 	cuts := make(chan *barrier)
 	saved := make(chan Checkpoint)
-	router := newRouter(r, tables, lanes, reader, ends, cuts, saved)
+	letters, err := newLetters(ctx, &r.Config)
+	if err != nil {
+		return err
+	}
+	router := newRouter(r, tables, letters, lanes, reader, ends, cuts, saved)
 
 	outer := ctx
 	group, ctx := errgroup.WithContext(context.WithoutCancel(ctx))
@@ -64,7 +69,7 @@ func (r *run) once(ctx context.Context) (err error) {
 	group.Go(func() error { return in(PartSource, read(ctx, reader, decode, ordered)) })
 	group.Go(func() error { return r.watchEnds(ctx, reader) })
 	for range min(runtime.GOMAXPROCS(0), readAhead) {
-		group.Go(func() error { return in(PartDecode, decodeAll(ctx, r.Decoder, decode)) })
+		group.Go(func() error { return in(PartDecode, decodeAll(ctx, r.Decoder, letters != nil, decode)) })
 	}
 	group.Go(func() error { return in(PartCheckpoint, (&committer{r}).loop(ctx, cuts, saved)) })
 	group.Go(func() error { return in(PartRoute, router.loop(ctx, ordered)) })
@@ -103,15 +108,36 @@ func read(ctx context.Context, reader Reader, decode, ordered chan<- *job) error
 	}
 }
 
-func decodeAll(ctx context.Context, d *debezium.Decoder, jobs <-chan *job) error {
+func decodeAll(ctx context.Context, d *debezium.Decoder, pass bool, jobs <-chan *job) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case j := <-jobs:
 			j.events, j.err = d.DecodeBatchContext(ctx, &j.batch)
+			if pass {
+				j.passBad(ctx, d)
+			}
 			close(j.done)
 		}
+	}
+}
+
+// passBad decodes what comes after records that cannot be decoded.
+func (j *job) passBad(ctx context.Context, d *debezium.Decoder) {
+	var bad *debezium.RecordError
+	for errors.As(j.err, &bad) {
+		if j.bad == nil {
+			j.bad = map[int]*debezium.RecordError{}
+		}
+		n := len(j.events)
+		j.bad[n] = bad
+		j.events = append(j.events, debezium.Event{Partition: bad.Partition, Offset: bad.Offset})
+		rest := j.batch
+		rest.Records = rest.Records[n+1:]
+		var more []debezium.Event
+		more, j.err = d.DecodeBatchContext(ctx, &rest)
+		j.events = append(j.events, more...)
 	}
 }
 

@@ -32,6 +32,7 @@ const idleWait = time.Hour
 type router struct {
 	*run
 	tables  *tables
+	aside   *letters // nil: records are not set aside
 	lanes   []*lane
 	place   *placement
 	ends    map[debezium.Partition]int64 // where the partitions ended at start, or the run ends
@@ -70,9 +71,9 @@ type router struct {
 	told     int64 // of progress.Repeated: how many were logged
 }
 
-func newRouter(r *run, t *tables, lanes []*lane, reader Reader, ends map[debezium.Partition]int64, cuts chan<- *barrier, saved <-chan Checkpoint) *router {
+func newRouter(r *run, t *tables, aside *letters, lanes []*lane, reader Reader, ends map[debezium.Partition]int64, cuts chan<- *barrier, saved <-chan Checkpoint) *router {
 	rt := &router{
-		run: r, tables: t, lanes: lanes, place: newPlacement(len(lanes), r.Delivery == OnePhase), reader: reader, ends: ends, cuts: cuts, saved: saved,
+		run: r, tables: t, aside: aside, lanes: lanes, place: newPlacement(len(lanes), r.Delivery == OnePhase), reader: reader, ends: ends, cuts: cuts, saved: saved,
 		held:      map[debezium.Partition]*held{},
 		positions: r.last.Positions.Clone(), ahead: r.last.Ahead, next: r.last.ID + 1,
 		counts: map[sourceTable]*count{},
@@ -103,6 +104,9 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job) error {
 	stop, ending := r.stop, false
 	r.report()
 	for {
+		if err := r.decideLetters(ctx); err != nil {
+			return err
+		}
 		ending = ending || r.UntilCaughtUp && r.toGo == 0
 		if !r.outstanding {
 			if r.due(time.Now(), ending, len(ordered) == 0) {
@@ -147,6 +151,7 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job) error {
 
 func (r *router) completed(cp Checkpoint) {
 	r.outstanding, r.gather, r.cutting = false, false, time.Time{}
+	r.refused.saved(cp.ID)
 	r.answer(cp)
 	r.tellRepeated()
 	r.progress.Checkpoint, r.progress.Rows = cp.ID, r.progress.Rows+cp.Rows
@@ -191,6 +196,9 @@ func (r *router) wait(now time.Time) time.Duration {
 	most := idleWait
 	if r.Tables.SchemaTopic != "" {
 		most = followEvery
+	}
+	if r.aside != nil {
+		most = min(most, lettersEvery)
 	}
 	if !r.dirty || r.outstanding {
 		return most
@@ -269,6 +277,10 @@ func badRecord(err error) error {
 	if !errors.As(err, &re) {
 		return err
 	}
+	return badRow(re)
+}
+
+func badRow(re *debezium.RecordError) *sqlgen.RowError {
 	return &sqlgen.RowError{
 		Class: sqlgen.BadRecord, Err: re.Err,
 		Table:  schema.Name{Schema: cmp.Or(re.Source.Schema, re.Source.Database), Table: re.Source.Table}, // the target's is not known
@@ -282,6 +294,17 @@ func (r *router) route(ctx context.Context, j *job) (whole bool, _ error) {
 	items := make([][]item, len(r.lanes))
 	for i := j.from; i < len(j.events); i++ {
 		e := &j.events[i]
+		if bad := j.bad[i]; bad != nil {
+			n, it, err := r.unread(ctx, &j.batch.Records[i], bad)
+			if err != nil {
+				return false, err
+			}
+			if !applied(r.ahead, it.target, it.event) { // invariant 10
+				items[n] = append(items[n], it)
+				r.tally()
+			}
+			continue
+		}
 		if !e.Op.Row() {
 			r.progress.Skipped++
 			continue
@@ -325,16 +348,25 @@ func (r *router) route(ctx context.Context, j *job) (whole bool, _ error) {
 		if t == nil || applied(r.ahead, t, e) { // invariant 10
 			continue
 		}
-		items[n] = append(items[n], item{as, e})
+		it, err := r.passed(j, i, as) // a letter takes the record's lane: invariants 10 and 16
+		if err != nil {
+			return false, err
+		}
+		items[n] = append(items[n], it)
+		r.tally()
 		r.count(name, en).add(e)
-		r.rows++
-		r.sinceFlush++
-		r.progress.Events++
 	}
 	r.bytes += int64(j.batch.Bytes)
 	r.sinceFlushLen += int64(j.batch.Bytes)
 	flush := !r.gather && (r.sinceFlush >= min(flushRows, int64(r.Rows)) || r.sinceFlushLen >= flushBytes) && !r.halfMoved(time.Now())
 	return true, r.sendItems(ctx, items, flush)
+}
+
+// tally counts an item of a lane.
+func (r *router) tally() {
+	r.rows++
+	r.sinceFlush++
+	r.progress.Events++
 }
 
 func (r *router) sendItems(ctx context.Context, items [][]item, flush bool) error {
@@ -344,6 +376,9 @@ func (r *router) sendItems(ctx context.Context, items [][]item, flush bool) erro
 	for n, l := range r.lanes {
 		if len(items[n]) == 0 && !flush {
 			continue
+		}
+		if r.aside != nil {
+			r.aside.forLane(items[n], n)
 		}
 		if err := send(ctx, l.in, work{items: items[n], flush: flush}); err != nil {
 			return err
@@ -405,6 +440,9 @@ func (r *router) cut(ctx context.Context) error {
 	r.rows, r.bytes, r.sinceFlush, r.sinceFlushLen = 0, 0, 0, 0
 	r.cutting, r.oldest = r.oldest, time.Time{}
 	r.dirty, r.outstanding, r.lastCut = false, true, time.Now()
+	if r.aside != nil {
+		r.aside.causes = 0
+	}
 	return nil
 }
 

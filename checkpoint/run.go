@@ -24,12 +24,20 @@ func Run(ctx context.Context, c Config) error {
 		return fmt.Errorf("pipeline %s: %w", c.Pipeline, err)
 	}
 	delay := firstBackoff
-	widen, gather := widening{}, false
+	widen, refused, gather := widening{}, refusals{}, false
 	for {
-		r := &run{Config: c, stop: ctx.Done(), widen: widen, gather: gather}
+		r := &run{Config: c, stop: ctx.Done(), widen: widen, refused: refused, gather: gather}
+		refused.begin()
 		err := r.once(ctx)
-		gather = dependent(err) && (!gather || r.progressed)
-		if err == nil || txnsink.Permanent(err) && !r.settled && !gather {
+		gather = !r.settled && dependent(err) && (!gather || r.progressed)
+		again := r.settled || gather
+		if err != nil && !again {
+			var tooMany error
+			if again, tooMany = refused.add(c.Letters, err); tooMany != nil {
+				return tooMany
+			}
+		}
+		if err == nil || txnsink.Permanent(err) && !again {
 			return err
 		}
 		if r.decided {
@@ -57,6 +65,7 @@ type run struct {
 	stop <-chan struct{}
 
 	widen   widening // outlives the run
+	refused refusals // outlive it too
 	settled bool     // the row that ended the run may pass in the next one
 	gather  bool     // the first checkpoint takes in all that it can: the run before cut rows apart that depend on each other
 

@@ -92,8 +92,7 @@ func (a *app) root() *cobra.Command {
 		},
 		PersistentPreRun: func(*cobra.Command, []string) { a.started = true },
 	}
-	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(a.runCommand(), a.checkCommand(), a.verifyCommand(), a.cutoverCommand(), a.demoCommand(), a.checkpointsCommand(), a.transactionsCommand(), a.migrateCommand(), a.versionCommand())
+	root.AddCommand(a.runCommand(), a.checkCommand(), a.verifyCommand(), a.cutoverCommand(), a.demoCommand(), a.checkpointsCommand(), a.transactionsCommand(), a.lettersCommand(), a.statusCommand(), a.sqlCommand(), a.migrateCommand(), a.versionCommand(), a.manCommand())
 	return root
 }
 

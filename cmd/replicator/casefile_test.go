@@ -27,6 +27,7 @@ type caseFile struct {
 		Value     yaml.Node
 		KeyHex    string `yaml:"key_hex"`
 		ValueHex  string `yaml:"value_hex"`
+		ValueRaw  string `yaml:"value_raw"`
 	}
 	Registry map[int]yaml.Node // Avro schemas by id
 	Expect   yaml.Node
@@ -121,6 +122,9 @@ func (c *caseFile) records(t *testing.T) []caseRecord {
 		r.key, r.value = jsonBytes(t, &e.Key), jsonBytes(t, &e.Value)
 		if e.KeyHex != "" {
 			r.key, r.value = hexBytes(t, e.KeyHex), hexBytes(t, e.ValueHex)
+		}
+		if e.ValueRaw != "" {
+			r.value = []byte(e.ValueRaw)
 		}
 		for i := 0; i+1 < len(e.Headers.Content); i += 2 {
 			r.headers[e.Headers.Content[i].Value] = jsonBytes(t, e.Headers.Content[i+1])

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strconv"
@@ -52,22 +51,16 @@ func (a *app) checkpointsSave() *cobra.Command {
 
 // askForSavepoint asks the pipeline that runs on this machine.
 func askForSavepoint(ctx context.Context, c *config) (ops.Savepoint, error) {
-	switch {
-	case c.HTTP.Listen == "":
-		return ops.Savepoint{}, errors.New("savepoint: http.listen is off, and a running pipeline is asked there")
-	case c.HTTP.Token == "":
+	if c.HTTP.Token == "" {
 		return ops.Savepoint{}, errors.New("savepoint: http.token is not set: set it in the configuration of the running pipeline too")
 	}
-	host, port, err := net.SplitHostPort(c.HTTP.Listen)
+	base, err := listenURL(c.HTTP.Listen)
 	if err != nil {
-		return ops.Savepoint{}, fmt.Errorf("http.listen: %w", err)
-	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
+		return ops.Savepoint{}, fmt.Errorf("savepoint: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, savepointTimeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+net.JoinHostPort(host, port)+"/api/savepoint", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/api/savepoint", nil)
 	if err != nil {
 		return ops.Savepoint{}, err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"regexp"
 	"strings"
@@ -28,6 +29,7 @@ type config struct {
 	Delivery   checkpoint.Delivery
 	Checkpoint checkpointConfig
 	Schema     schemaConfig
+	Errors     errorsConfig
 	Workers    int
 	Verify     verifyConfig
 	HTTP       httpConfig
@@ -84,6 +86,18 @@ type schemaConfig struct {
 	Types  sqlgen.Options
 }
 
+type errorsConfig struct {
+	BadRecord badRecords
+}
+
+// badRecords is what becomes of a record that cannot be decoded or stored.
+type badRecords string
+
+const (
+	stopAtBad  badRecords = "stop"
+	deadLetter badRecords = "dead-letter"
+)
+
 type verifyConfig struct {
 	Source string // a URL, which holds a password; empty: there is none
 }
@@ -122,6 +136,7 @@ func defaults() config {
 		},
 		Workers: 1,
 		Schema:  schemaConfig{Create: true, Evolve: schema.Evolve, Types: sqlgen.Options{Boolean: "tinyint1", Time: "interval", JSON: "jsonb", Enum: "text", Nul: "stop"}},
+		Errors:  errorsConfig{BadRecord: stopAtBad},
 		HTTP:    httpConfig{Listen: defaultListen},
 		Log:     logConfig{Level: "info", Format: "text"},
 	}
@@ -154,6 +169,13 @@ func parseConfig(file string, text []byte, overrides []string, getenv func(strin
 	d.require(root)
 	if c.Source.Format == "avro" && c.Source.Registry.URL == "" {
 		d.missing("source.registry.url", "source.format: avro needs the registry that the connector uses")
+	}
+	if c.Errors.BadRecord == deadLetter && c.Delivery == checkpoint.WriteAhead {
+		d.errs = append(d.errs, configError{where: d.file, line: math.MaxInt, key: "errors.bad_record", msg: "cannot be dead-letter with delivery: write-ahead, " +
+			"in which the target refuses a record only after its checkpoint was saved; set it to stop, or delivery to two-phase or one-phase"})
+	}
+	if c.Errors.BadRecord == deadLetter && isMySQL(c.Target.URL) {
+		d.errs = append(d.errs, configError{where: d.file, line: math.MaxInt, key: "errors.bad_record", msg: "cannot be dead-letter yet where the target is MySQL or MariaDB; set it to stop"})
 	}
 	if c.Source.SASL.Mechanism == "" && c.Source.SASL.Username != "" {
 		d.missing("source.sasl.mechanism", "the way to log in, "+mustBe(kafka.Mechanisms))

@@ -55,8 +55,8 @@ func configKeys(c *config) []key {
 		{name: "workers", value: between(&c.Workers, 1, maxWorkers)},
 		{name: "source_transactions", value: later("keeping the source's transactions whole", "ignore")},
 		{name: "errors", value: section{
-			{name: "bad_record", value: later("setting records aside", "stop")},
-			{name: "dead_letters", value: later("setting records aside", "table")},
+			{name: "bad_record", value: oneOf(&c.Errors.BadRecord, []badRecords{stopAtBad, deadLetter})},
+			{name: "dead_letters", value: later("setting records aside elsewhere than in a table of the target", "table")},
 		}},
 		{name: "verify", value: section{
 			{name: "source", value: verifySource(&c.Verify.Source)},

@@ -168,10 +168,30 @@ func (f secret) set(d *document, n *yaml.Node, path string) {
 
 func isScalar(v value) bool {
 	switch v.(type) {
-	case scalar, secret:
+	case scalar, secret, described:
 		return true
 	}
 	return false
+}
+
+// described is a scalar with what its JSON schema says of it.
+type described struct {
+	scalar
+	schema map[string]any
+}
+
+// words is the JSON schema of one of some words. YAML takes some of them for numbers or booleans.
+func words[T ~string](list []T) map[string]any {
+	var out []any
+	for _, w := range list {
+		out = append(out, string(w))
+		if n, err := strconv.Atoi(string(w)); err == nil {
+			out = append(out, n)
+		} else if b, err := strconv.ParseBool(string(w)); err == nil {
+			out = append(out, b)
+		}
+	}
+	return map[string]any{"enum": out}
 }
 
 // word is text that passes the checks.
@@ -188,8 +208,8 @@ func word(p *string, checks ...func(string) error) scalar {
 }
 
 // oneOf is one of the served words. Those of later are known, and not served by this version.
-func oneOf[T ~string](p *T, served []T, later ...T) scalar {
-	return func(s string) error {
+func oneOf[T ~string](p *T, served []T, later ...T) described {
+	return described{func(s string) error {
 		switch {
 		case slices.Contains(served, T(s)):
 			*p = T(s)
@@ -198,7 +218,7 @@ func oneOf[T ~string](p *T, served []T, later ...T) scalar {
 			return fmt.Errorf("is not yet served by this version; %s", mustBe(served))
 		}
 		return fmt.Errorf("is none of its values; %s", mustBe(served))
-	}
+	}, words(served)}
 }
 
 func mustBe[T ~string](served []T) string {
@@ -213,8 +233,8 @@ func mustBe[T ~string](served []T) string {
 	return fmt.Sprintf("it must be %s or %s", strings.Join(words[:last], ", "), words[last])
 }
 
-func boolean(p *bool) scalar {
-	return func(s string) error {
+func boolean(p *bool) described {
+	return described{func(s string) error {
 		switch strings.ToLower(s) {
 		case "true":
 			*p = true
@@ -224,18 +244,18 @@ func boolean(p *bool) scalar {
 			return fmt.Errorf("must be true or false")
 		}
 		return nil
-	}
+	}, map[string]any{"type": "boolean"}}
 }
 
-func integer(p *int, least int) scalar {
-	return func(s string) error {
+func integer(p *int, least int) described {
+	return described{func(s string) error {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < least {
 			return fmt.Errorf("must be a whole number of at least %d", least)
 		}
 		*p = n
 		return nil
-	}
+	}, map[string]any{"type": "integer", "minimum": least}}
 }
 
 func between(p *int, least, most int) scalar {
@@ -279,8 +299,8 @@ var sizeUnits = []struct {
 }
 
 // size is a number of bytes, of at least 1.
-func size(p *int64) scalar {
-	return func(s string) error {
+func size(p *int64) described {
+	return described{func(s string) error {
 		for _, u := range sizeUnits {
 			digits, ok := strings.CutSuffix(s, u.suffix)
 			if !ok {
@@ -294,7 +314,7 @@ func size(p *int64) scalar {
 			break
 		}
 		return fmt.Errorf("must be a size in bytes of at least 1: 64MiB, 1GiB, 500kB, 1048576")
-	}
+	}, map[string]any{"type": []string{"string", "integer"}}}
 }
 
 // list is a list of texts, each of them checked.
@@ -364,8 +384,8 @@ func expression(s string) error {
 }
 
 // later is a key that this version knows and does not serve: only its default passes.
-func later(what string, def ...string) scalar {
-	return func(s string) error {
+func later(what string, def ...string) described {
+	return described{func(s string) error {
 		if slices.Contains(def, s) {
 			return nil
 		}
@@ -373,7 +393,7 @@ func later(what string, def ...string) scalar {
 			return fmt.Errorf("is not yet served by this version (%s); leave the key out", what)
 		}
 		return fmt.Errorf("is not yet served by this version (%s); leave the key out, or set it to %s", what, def[0])
-	}
+	}, words(def)}
 }
 
 // resolve follows a YAML alias.

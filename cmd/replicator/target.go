@@ -56,11 +56,14 @@ func openMySQL(ctx context.Context, c *config, log *slog.Logger) (*mysql.Sink, e
 }
 
 // mustPrepare says why the target cannot prepare transactions, if it cannot.
-func mustPrepare(ctx context.Context, sink txnsink.Sink, log *slog.Logger) error {
+func mustPrepare(ctx context.Context, sink txnsink.Sink, workers int, log *slog.Logger) error {
 	switch s := sink.(type) {
 	case *postgres.Sink:
-		_, err := s.CheckTwoPhase(ctx)
-		return err
+		two, err := s.CheckTwoPhase(ctx)
+		if err != nil {
+			return err
+		}
+		return two.Enough(workers)
 	case *mysql.Sink:
 		two, err := s.CheckTwoPhase(ctx)
 		for _, w := range two.Warnings {

@@ -192,7 +192,7 @@ func (e *ends) connect(ctx context.Context, c *config, log *slog.Logger) (err er
 		return err
 	}
 	if c.Delivery == checkpoint.TwoPhase {
-		if err := mustPrepare(ctx, e.sink, log); err != nil {
+		if err := mustPrepare(ctx, e.sink, c.Workers, log); err != nil {
 			return err
 		}
 	}
@@ -245,6 +245,9 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 	}
 	if statements, ok := e.store.(checkpoint.StatementLog); ok {
 		out.WriteAhead = statements
+	}
+	if letters, ok := e.sink.(checkpoint.Letters); ok && c.Errors.BadRecord == deadLetter {
+		out.Letters = letters
 	}
 	out.Tables.Rules = tableRules(c)
 	return out

@@ -16,6 +16,16 @@ type TwoPhase struct {
 // Free is how many more transactions can be prepared.
 func (t TwoPhase) Free() int { return max(0, t.Max-t.Used) }
 
+// Enough says whether each of so many workers can have a transaction prepared at the same time, as each checkpoint has them.
+// Otherwise nothing is applied for long, and every run would do all of its work before it learned so. Slots that are in use now
+// are not counted: they may be this pipeline's own, which recovery gives back.
+func (t TwoPhase) Enough(workers int) error {
+	if t.Max >= workers {
+		return nil
+	}
+	return permanent("the target lets %d transactions be prepared at a time (max_prepared_transactions), and %d workers need as many: "+adviceTwoPhase+adviceOnePhase, t.Max, workers)
+}
+
 // CheckTwoPhase says whether the target can prepare transactions, by preparing an empty one and rolling it back: a
 // pooler between here and the server may send the two to different sessions, or refuse them. An error that says what to
 // change is one for which txnsink.Permanent is true.

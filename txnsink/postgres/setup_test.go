@@ -192,6 +192,18 @@ func TestTwoPhaseIsProbed(t *testing.T) {
 	}
 }
 
+// TestTooFewPreparedTransactionsAreRefused before any work is done, although one could be prepared.
+func TestTooFewPreparedTransactionsAreRefused(t *testing.T) {
+	t.Parallel()
+	if err := (TwoPhase{Max: 1, Used: 1}).Enough(1); err != nil {
+		t.Errorf("one worker, one slot: %v", err)
+	}
+	err := TwoPhase{Max: 1}.Enough(2)
+	if err == nil || !txnsink.Permanent(err) || !strings.Contains(err.Error(), "(max_prepared_transactions), and 2 workers") {
+		t.Errorf("two workers, one slot: %v", err)
+	}
+}
+
 // What the role or the database have for defaults must not reach the data path.
 func TestSessionsIgnoreDefaults(t *testing.T) {
 	t.Parallel()

@@ -42,7 +42,7 @@ type Status struct {
 	Rate                 float64      `json:"rate"` // rows a second, as in the last sample
 	Lag                  int64        `json:"lag"`  // offsets
 	LagSeconds           float64      `json:"lag_seconds"`
-	DeadLetters          int64        `json:"dead_letters"`
+	DeadLetters          int64        `json:"dead_letters"` // set aside since the pipeline began to run
 	PartitionCount       int          `json:"partition_count"`
 	TableCount           int          `json:"table_count"`
 	Partitions           []Partition  `json:"partitions"`
@@ -123,7 +123,7 @@ func (s *Server) Status() Status {
 		State: state, Running: state == Running || state == Paused || state == Stalled, Failure: s.failure,
 		Started: s.started, Now: now, Epoch: s.epoch, Restarts: s.restarts,
 		Checkpoint: p.Checkpoint, CheckpointAgeSeconds: s.checkpointAge(now), Events: p.Events, Rows: p.Rows, Repeated: p.Repeated,
-		Rate: s.history.last().Rate, Lag: s.lagEvents(), LagSeconds: s.lagTime(now).Seconds(),
+		Rate: s.history.last().Rate, Lag: s.lagEvents(), LagSeconds: s.lagTime(now).Seconds(), DeadLetters: p.Aside,
 		PartitionCount: len(s.ends), TableCount: len(s.tables),
 		Partitions: s.partitionsBehind(), Tables: s.tablesChanged(), InDoubt: []Doubt{},
 		Checkpoints: append([]Checkpoint{}, s.checkpoints...), Runs: append([]Run{}, s.runs...),

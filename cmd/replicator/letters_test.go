@@ -1,0 +1,295 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"replicator/txnsink/postgres/pgserver"
+)
+
+const letterSetting = "errors.bad_record"
+
+// TestCasePoison runs case 54: records that cannot be decoded end the pipeline where they are, or are set aside if that was asked for.
+func TestCasePoison(t *testing.T) {
+	t.Parallel()
+	t.Run("stop", func(t *testing.T) {
+		t.Parallel()
+		c := loadCase(t, "54")
+		r := newCaseRun(t, c)
+		r.produce(t, c.records(t)...)
+		for range 2 {
+			code, stderr := r.run(t)
+			r.stopped(t, code, stderr, "bad_record", "src1.public.pay[0] offset 1")
+			r.expect(t, c.result(t, ""))
+		}
+	})
+	for _, rows := range []string{"100000", "1"} {
+		t.Run("dead-letter/rows="+rows, func(t *testing.T) {
+			t.Parallel()
+			c := loadCase(t, "54")
+			r := newCaseRun(t, c)
+			r.config["checkpoint.rows"], r.config[letterSetting] = rows, "dead-letter"
+			r.produce(t, c.records(t)...)
+			r.succeeds(t)
+			r.expect(t, c.result(t, "with_dead_letter_policy"))
+			r.expect(t, caseResult{
+				Query: `SELECT "offset", row_key, class, cause <> '', convert_from(key, 'UTF8'), convert_from(value, 'UTF8') FROM replicator.dead_letters ORDER BY 1`,
+				Rows: textRows(
+					`1|id=7|bad_record|t|{"id":7}|{"before":null,"after":{"id":7,"amt":`,
+					`2|id=8|bad_record|t|{"id":8}|`+string(c.records(t)[2].value),
+					`3|id=9|bad_record|t|{"id":9}|[1,2]`,
+				),
+			})
+		})
+	}
+}
+
+// TestAvroThatCannotBeReadIsSetAside: another magic byte, and the id of a schema that the registry does not have. A registry that
+// refuses to answer says nothing about a record.
+func TestAvroThatCannotBeReadIsSetAside(t *testing.T) {
+	t.Parallel()
+	r := newAvroRun(t)
+	r.config[letterSetting] = "dead-letter"
+	records := r.records(t)[:2]
+	magic, unknown := records[1], records[1]
+	magic.value = append([]byte{1}, magic.value[1:]...)
+	unknown.value = append([]byte{0, 0, 0, 0, 99}, unknown.value[5:]...)
+	r.produce(t, records[0], magic, unknown)
+	r.config["source.registry.password"] = "wrong"
+	code, stderr := r.run(t)
+	r.stopped(t, code, stderr, "401 Unauthorized")
+	r.config["source.registry.password"] = "s3cret"
+	r.succeeds(t)
+	r.expect(t, caseResult{
+		Query: `SELECT "offset", class, encode(substr(value, 1, 5), 'hex') FROM replicator.dead_letters ORDER BY 1`,
+		Rows:  textRows("1|bad_record|0100000015", "2|bad_record|0000000063"),
+	})
+}
+
+// TestRecordsOfOneRowKeepTheirOrder: what comes after a record that was set aside waits for it, whatever it is, through restarts,
+// and goes where it belongs when the cause is gone.
+func TestRecordsOfOneRowKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ delivery, workers string }{
+		{"two-phase", "1"}, {"two-phase", "3"}, {"one-phase", "1"}, {"one-phase", "3"}, {"at-least-once", "1"}, {"at-most-once", "1"},
+	} {
+		t.Run(c.delivery+"/workers="+c.workers, func(t *testing.T) {
+			t.Parallel()
+			r := newCaseRun(t, &caseFile{})
+			r.config["delivery"], r.config["workers"], r.config[letterSetting] = c.delivery, c.workers, "dead-letter"
+			r.exec(t, "CREATE TABLE pay (id int PRIMARY KEY, amt int CHECK (amt < 100))")
+			r.createTopic(t)
+			r.send(t, pay("c", 1, 10), pay("c", 2, 500), pay("c", 3, 30), pay("u", 1, 11))
+			r.succeeds(t)
+			r.expect(t, caseResult{Query: "SELECT id, amt FROM pay ORDER BY id", Rows: textRows("1|11", "3|30")})
+			r.send(t, pay("u", 2, 20), pay("d", 3, 30), pay("u", 2, 210))
+			r.succeeds(t)
+			r.expect(t, caseResult{Query: "SELECT id, amt FROM pay ORDER BY id", Rows: textRows("1|11")})
+			r.expect(t, caseResult{
+				Query: `SELECT "offset", class FROM replicator.dead_letters ORDER BY 1`,
+				Rows:  textRows("1|check_violation", "4|follows", "6|follows"),
+			})
+
+			// The row as the first two leave it is good; the last one is refused now for what it says itself.
+			r.command(t, "dead-letters", "retry", "--all")
+			r.succeeds(t)
+			r.expect(t, caseResult{Query: "SELECT id, amt FROM pay ORDER BY id", Rows: textRows("1|11", "2|20")})
+			r.expect(t, caseResult{
+				Query: `SELECT "offset", class, action FROM replicator.dead_letters ORDER BY 1`,
+				Rows:  textRows("6|check_violation|"),
+			})
+
+			r.command(t, "dead-letters", "drop", r.topic(payTopic)+"/0/6")
+			r.send(t, pay("u", 2, 22))
+			r.succeeds(t)
+			r.expect(t, caseResult{Query: "SELECT id, amt FROM pay ORDER BY id", Rows: textRows("1|11", "2|22")})
+			r.expect(t, caseResult{Query: "SELECT count(*) FROM replicator.dead_letters", Rows: textRows("0")})
+		})
+	}
+}
+
+// TestRetriedRecordIsAppliedBeforeLaterOnes when what the target refused it for is gone.
+func TestRetriedRecordIsAppliedBeforeLaterOnes(t *testing.T) {
+	t.Parallel()
+	r := newCaseRun(t, &caseFile{})
+	r.config[letterSetting] = "dead-letter"
+	r.exec(t, "CREATE TABLE pay (id int PRIMARY KEY, amt int CHECK (amt < 100)); CREATE TABLE log (id int, amt int)")
+	r.exec(t, `CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO log VALUES (new.id, new.amt); RETURN new; END $$;
+		CREATE TRIGGER note AFTER INSERT OR UPDATE ON pay FOR EACH ROW EXECUTE FUNCTION note();
+		ALTER TABLE pay ENABLE ALWAYS TRIGGER note`)
+	r.createTopic(t)
+	r.send(t, pay("c", 2, 500))
+	r.succeeds(t)
+	r.send(t, pay("u", 2, 20))
+	r.succeeds(t)
+	r.exec(t, "ALTER TABLE pay DROP CONSTRAINT pay_amt_check")
+	r.command(t, "dead-letters", "retry", r.topic(payTopic)+"/0/1")
+	r.config["checkpoint.rows"] = "1"
+	r.send(t, pay("u", 2, 21))
+	r.succeeds(t)
+	r.expect(t, caseResult{Query: "SELECT id, amt FROM pay", Rows: textRows("2|21")})
+	r.expect(t, caseResult{Query: "SELECT count(*) FROM replicator.dead_letters", Rows: textRows("0")})
+	if got := rowsText(r.exec(t, "SELECT amt FROM log")); !strings.HasSuffix(got, "\"21\"\n") {
+		t.Errorf("the row's values in the order that they were written:\n%s", got)
+	}
+}
+
+// TestTooManyBadRecordsStop: when nearly everything is refused it is not the records that are wrong.
+func TestTooManyBadRecordsStop(t *testing.T) {
+	t.Parallel()
+	r := newCaseRun(t, &caseFile{})
+	r.config[letterSetting] = "dead-letter"
+	r.exec(t, "CREATE TABLE pay (id int PRIMARY KEY, amt int)")
+	r.createTopic(t)
+	var bad []caseRecord
+	for i := range 101 {
+		bad = append(bad, caseRecord{topic: payTopic, key: fmt.Appendf(nil, `{"id":%d}`, i), value: []byte("{")})
+	}
+	r.send(t, bad...)
+	code, stderr := r.run(t)
+	r.stopped(t, code, stderr, "more than 100 records of one checkpoint", "bad_record", "src1.public.pay[0] offset 100")
+	r.expect(t, caseResult{Query: "SELECT count(*) FROM replicator.dead_letters", Rows: textRows("0")})
+}
+
+// TestWhatIsNotTheRecordsFaultIsNotSetAside: a table that is missing stops the pipeline, and a truncated one whose records wait does.
+func TestWhatIsNotTheRecordsFaultIsNotSetAside(t *testing.T) {
+	t.Parallel()
+	r := newCaseRun(t, &caseFile{})
+	r.config[letterSetting], r.config["schema.create"] = "dead-letter", "false"
+	r.createTopic(t)
+	r.send(t, pay("c", 1, 500))
+	code, stderr := r.run(t)
+	r.stopped(t, code, stderr, "unknown_table", "schema.create")
+	r.exec(t, "CREATE TABLE pay (id int PRIMARY KEY, amt int CHECK (amt < 100))")
+	r.succeeds(t)
+	r.send(t, caseRecord{topic: payTopic, value: []byte(`{"before":null,"after":null,"op":"t","source":{"connector":"postgresql","name":"src1","db":"d","schema":"public","table":"pay"}}`)})
+	code, stderr = r.run(t)
+	r.stopped(t, code, stderr, "truncate_refused", "src1.public.pay[0] offset 1", "dead-letters drop")
+}
+
+// TestDeadLettersAreShown as a table and as JSON, with the record's bytes.
+func TestDeadLettersAreShown(t *testing.T) {
+	t.Parallel()
+	r := newCaseRun(t, &caseFile{})
+	r.config[letterSetting] = "dead-letter"
+	r.exec(t, "CREATE TABLE pay (id int PRIMARY KEY, amt int)")
+	r.createTopic(t)
+	r.send(t, caseRecord{topic: payTopic, key: []byte(`{"id":1}`), value: []byte("{\x00"), headers: map[string][]byte{"h": []byte("v")}})
+	r.succeeds(t)
+	id := r.topic(payTopic) + "/0/0"
+	var list []letterFacts
+	if err := json.Unmarshal([]byte(r.command(t, "dead-letters", "list", "--json")), &list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 1 || list[0].ID != id || list[0].Row != "id=1" || list[0].Class != "bad_record" || list[0].Cause == "" {
+		t.Errorf("got %+v", list)
+	}
+	var whole letterWhole
+	if err := json.Unmarshal([]byte(r.command(t, "dead-letters", "show", id, "--json")), &whole); err != nil {
+		t.Fatal(err)
+	}
+	if string(whole.Key) != `{"id":1}` || string(whole.Value) != "{\x00" || len(whole.Headers) != 1 || string(whole.Headers[0].Value) != "v" {
+		t.Errorf("got %+v", whole)
+	}
+	text := r.command(t, "dead-letters", "show", id)
+	for _, want := range []string{id, "bad_record", "h: v", `key        {"id":1}`, "value      0x7b00"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("show does not say %q:\n%s", want, text)
+		}
+	}
+}
+
+// TestCaseTwoPhaseUnavailable runs case 60: nothing is read where nothing could be prepared, nor is another delivery chosen instead.
+func TestCaseTwoPhaseUnavailable(t *testing.T) {
+	t.Parallel()
+	c := loadCase(t, "60")
+	server, err := pgserver.Start(t.Context(), pgserver.Config{MaxPreparedTransactions: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	r := newCaseRun(t, c)
+	r.url = server.URL("postgres")
+	r.target = r.url
+	r.exec(t, c.setup(t, "postgres"))
+	r.produce(t, c.records(t)...)
+	for range 2 {
+		code, stderr := r.run(t)
+		r.stopped(t, code, stderr, "max_prepared_transactions", "restart", "delivery to one-phase")
+		r.expect(t, c.result(t, ""))
+	}
+	r.config["delivery"] = "one-phase" // what the error advises
+	r.succeeds(t)
+	r.expect(t, caseResult{Query: "SELECT id, amt FROM pay", Rows: textRows("1|10")})
+}
+
+const payTopic = "src1.public.pay"
+
+// pay is a change of a row of the table pay.
+func pay(op string, id, amt int) caseRecord {
+	row := fmt.Sprintf(`{"id":%d,"amt":%d}`, id, amt)
+	before, after := "null", row
+	if op == "d" {
+		before, after = row, "null"
+	}
+	return caseRecord{topic: payTopic, key: fmt.Appendf(nil, `{"id":%d}`, id), value: fmt.Appendf(nil,
+		`{"before":%s,"after":%s,"op":%q,"source":{"connector":"postgresql","name":"src1","db":"d","schema":"public","table":"pay"}}`, before, after, op)}
+}
+
+func (r *caseRun) createTopic(t *testing.T) {
+	t.Helper()
+	if err := caseBroker(t).CreateTopic(r.topic(payTopic), 1, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// send writes records to a topic that is there, each as a batch of its own.
+func (r *caseRun) send(t *testing.T, records ...caseRecord) {
+	t.Helper()
+	for _, rec := range r.brokerRecords(records) {
+		if err := caseBroker(t).Produce(t.Context(), rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (r *caseRun) succeeds(t *testing.T) {
+	t.Helper()
+	if code, stderr := r.run(t); code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, stderr)
+	}
+}
+
+// command runs a command of the program on the run's configuration and returns what it prints.
+func (r *caseRun) command(t *testing.T, args ...string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if code := Main(t.Context(), append(args, "--config", r.file(t)), strings.NewReader(""), &out, &errs); code != 0 {
+		t.Fatalf("%v: exit code %d:\n%s", args, code, errs.String())
+	}
+	return out.String()
+}
+
+// textRows is rows of values without bars, where an empty one is NULL.
+func textRows(rows ...string) [][]*string {
+	var out [][]*string
+	for _, row := range rows {
+		var values []*string
+		for _, v := range strings.Split(row, "|") {
+			if v == "" {
+				values = append(values, nil)
+				continue
+			}
+			values = append(values, &v)
+		}
+		out = append(out, values)
+	}
+	return out
+}

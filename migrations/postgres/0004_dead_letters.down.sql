@@ -1,0 +1,1 @@
+DROP TABLE replicator.dead_letters;

@@ -96,8 +96,9 @@ func open(t *testing.T, c Config) *Sink {
 	return s
 }
 
-func harness(t *testing.T) sinktest.Harness {
-	url := newDatabase(t)
+func harness(t *testing.T) sinktest.Harness { return harnessOn(newDatabase(t)) }
+
+func harnessOn(url string) sinktest.Harness {
 	name := url[strings.LastIndexByte(url, '/')+1 : strings.IndexByte(url, '?')]
 	return sinktest.Harness{
 		Pipeline: "shop-" + name,
@@ -113,4 +114,30 @@ func harness(t *testing.T) sinktest.Harness {
 func TestSink(t *testing.T) {
 	t.Parallel()
 	sinktest.Run(t, harness)
+}
+
+// TestSinkOnPostgreSQL18 runs the suite on another release than the machine's.
+func TestSinkOnPostgreSQL18(t *testing.T) {
+	t.Parallel()
+	other, err := pgserver.Start(t.Context(), pgserver.Config{Release: "18.3.0", MaxPreparedTransactions: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := other.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("suite", func(t *testing.T) {
+		sinktest.Run(t, func(t *testing.T) sinktest.Harness {
+			name := fmt.Sprintf("t%d", databases.Add(1))
+			if err := other.CreateDatabase(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+			if err := Up(t.Context(), other.URL(name)); err != nil {
+				t.Fatal(err)
+			}
+			return harnessOn(other.URL(name))
+		})
+	})
 }

@@ -30,7 +30,7 @@ func find(cache string) (string, error) {
 			return d, nil
 		}
 	}
-	return download(cache)
+	return download(cache, embeddedVersion)
 }
 
 // debianDirs returns Debian's directories of server programs, the newest version first.
@@ -60,8 +60,8 @@ func complete(dir string) bool {
 	return true
 }
 
-// download has embedded-postgres put its programs into cache.
-func download(cache string) (string, error) {
+// download has embedded-postgres put the programs of a release into cache.
+func download(cache string, release embedded.PostgresVersion) (string, error) {
 	if cache == "" {
 		dir, err := cacheDir()
 		if err != nil {
@@ -69,7 +69,7 @@ func download(cache string) (string, error) {
 		}
 		cache = filepath.Join(dir, "replicator")
 	}
-	base := filepath.Join(cache, "postgresql-"+string(embeddedVersion))
+	base := filepath.Join(cache, "postgresql-"+string(release))
 	bin := filepath.Join(base, "bin")
 	if complete(bin) {
 		return bin, nil
@@ -84,7 +84,7 @@ func download(cache string) (string, error) {
 	}
 	// embedded-postgres downloads only as a part of starting a server. Whether that start succeeds (as root it
 	// does not) is of no interest once the programs are there.
-	db := embedded.NewDatabase(embedded.DefaultConfig().Version(embeddedVersion).Port(uint32(port)).
+	db := embedded.NewDatabase(embedded.DefaultConfig().Version(release).Port(uint32(port)).
 		BinariesPath(base).CachePath(cache).RuntimePath(filepath.Join(run, "run")))
 	startErr := db.Start()
 	var stopErr error

@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	embedded "github.com/fergusstrange/embedded-postgres"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -38,6 +39,7 @@ type Config struct {
 	MaxPreparedTransactions int               // 0: 50; negative: none, PostgreSQL's own default
 	Durable                 bool              // fsync: survive a crash of the machine and not only of the server
 	Settings                map[string]string // more settings of postgresql.conf
+	Release                 string            // a release that is downloaded, such as 18.3.0; empty: the server of this machine, or else one of our choice
 	Cache                   string            // where downloaded programs are kept; empty: the user's cache directory, for root /var/cache
 }
 
@@ -52,7 +54,11 @@ type Server struct {
 
 // Start finds a PostgreSQL, makes a new database cluster and starts it. ctx bounds the start alone.
 func Start(ctx context.Context, c Config) (*Server, error) {
-	bin, err := find(c.Cache)
+	look := func() (string, error) { return find(c.Cache) }
+	if c.Release != "" {
+		look = func() (string, error) { return download(c.Cache, embedded.PostgresVersion(c.Release)) }
+	}
+	bin, err := look()
 	if err != nil {
 		return nil, err
 	}

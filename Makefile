@@ -66,6 +66,13 @@ fuzz: ## every fuzz target for FUZZTIME (30s)
 bench: ## every benchmark, with allocations
 	go test -run '^$$' -bench . -benchmem ./...
 
+.PHONY: bench-peers
+bench-peers: build ## beside Debezium's JDBC sink, Flink and the database's own limit, on the real stack; `ratio NAME VALUE` lines
+	e2e/lab/lab install
+	e2e/lab/lab up mysql kafka postgres connect >/dev/null
+	e2e/bench/run load one
+	e2e/bench/run report bin/replicator --rounds $(or $(ROUNDS),3)
+
 .PHONY: e2e
 e2e: ## MySQL, Debezium, Kafka and PostgreSQL for real, with kills (root on Debian; installs them the first time)
 	e2e/run

@@ -32,6 +32,8 @@ import (
 //	recover: a replay uses old numbers again              TestLostTransactionStops
 //	router: a position ahead of what was routed           TestEveryCrashPoint, TestDatabaseCrash
 //	lane: begin while the one before is open              TestEveryCrashPoint
+//	lane: apply while the one before is in doubt          TestCrashDuringRecovery, TestEveryCrashPointOfSchemaChanges
+//	placement: keys forgotten before a barrier            TestNoTwoLanesTouchTheSameRowBetweenBarriers
 //	router: stop without a last checkpoint                TestStopCutsALastCheckpoint
 //	at-least-once: save before commit                     TestEveryCrashPoint/at-least-once
 //	at-most-once: commit before save                      TestEveryCrashPoint/at-most-once

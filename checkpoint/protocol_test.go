@@ -33,7 +33,8 @@ import (
 //	router: a position ahead of what was routed           TestEveryCrashPoint, TestDatabaseCrash
 //	lane: begin while the one before is open              TestEveryCrashPoint
 //	lane: apply while the one before is in doubt          TestCrashDuringRecovery, TestEveryCrashPointOfSchemaChanges
-//	placement: keys forgotten before a barrier            TestNoTwoLanesTouchTheSameRowBetweenBarriers
+//	placement: keys not remembered until the barrier      TestNoTwoLanesTouchTheSameRowBetweenBarriers
+//	router: cut without place.passed                      TestLanesEndWithTheSourcesRows, in cmd/replicator
 //	router: stop without a last checkpoint                TestStopCutsALastCheckpoint
 //	at-least-once: save before commit                     TestEveryCrashPoint/at-least-once
 //	at-most-once: commit before save                      TestEveryCrashPoint/at-most-once

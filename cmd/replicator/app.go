@@ -93,7 +93,7 @@ func (a *app) root() *cobra.Command {
 		PersistentPreRun: func(*cobra.Command, []string) { a.started = true },
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(a.runCommand(), a.checkCommand(), a.verifyCommand(), a.cutoverCommand(), a.demoCommand(), a.checkpointsCommand(), a.transactionsCommand(), a.migrateCommand(), a.versionCommand())
+	root.AddCommand(a.runCommand(), a.checkCommand(), a.verifyCommand(), a.cutoverCommand(), a.demoCommand(), a.checkpointsCommand(), a.transactionsCommand(), a.migrateCommand(), a.schemaCommand(), a.versionCommand())
 	return root
 }
 

@@ -75,9 +75,10 @@ type checkpointConfig struct {
 }
 
 type schemaConfig struct {
-	Create bool
-	Evolve schema.Policy
-	Types  sqlgen.Options
+	Create  bool
+	Indexes bool
+	Evolve  schema.Policy
+	Types   sqlgen.Options
 }
 
 type verifyConfig struct {
@@ -116,7 +117,7 @@ func defaults() config {
 			Store: "target", Retain: 100,
 		},
 		Workers: 1,
-		Schema:  schemaConfig{Create: true, Evolve: schema.Evolve, Types: sqlgen.Options{Boolean: "tinyint1", Time: "interval", JSON: "jsonb", Enum: "text", Nul: "stop"}},
+		Schema:  schemaConfig{Create: true, Indexes: true, Evolve: schema.Evolve, Types: sqlgen.Options{Boolean: "tinyint1", Time: "interval", JSON: "jsonb", Enum: "text", Nul: "stop"}},
 		HTTP:    httpConfig{Listen: defaultListen},
 		Log:     logConfig{Level: "info", Format: "text"},
 	}

@@ -101,6 +101,7 @@ type TablesConfig struct {
 	Template    string        // of the target's name: {topic} {database} {schema} {table}; a dot outside of them separates the target's schema
 	Rules       []Rule        // the first that matches wins
 	Create      bool          // create missing tables
+	Indexes     bool          // make the source's indexes with the tables, and follow their changes
 	Evolve      schema.Policy // what becomes of the source's schema changes
 	SchemaTopic string        // Debezium's schema-change topic; empty: none
 	// SchemaWait bounds how long a row of a table that the schema-change topic has not described yet waits for it.

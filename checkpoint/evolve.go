@@ -46,16 +46,18 @@ func (t *tables) known(name sourceTable) *tableNote { return t.notes[name.String
 // applied says whether the target has what v says, or something later.
 func (t *tables) applied(v *version) bool {
 	for ; v != nil; v = v.next {
-		n := t.known(v.name)
-		if n == nil {
-			continue // it may be in the target by the name that it was given afterwards
-		}
-		c, ok := v.at.Compare(n.At)
-		if ok && c < 0 || (!ok || c == 0) && v.offset <= n.Offset {
+		// Without a note it may be in the target by the name that it was given afterwards.
+		if n := t.known(v.name); n != nil && n.covers(v) {
 			return true
 		}
 	}
 	return false
+}
+
+// covers says whether the target had v, or something later of its name, when the note was written.
+func (n *tableNote) covers(v *version) bool {
+	c, ok := v.at.Compare(n.At)
+	return ok && c < 0 || (!ok || c == 0) && v.offset <= n.Offset
 }
 
 // define runs DDL and remembers where the source's tables are then.
@@ -205,6 +207,10 @@ func (t *tables) transition(ctx context.Context, v *version, old, n *tableNote, 
 		}
 		n.target = to.Name
 		evolution.Renames = t.arrangedRenames(rules, v.renames)
+		evolution.Replaced = t.arrangedReplaced(rules, v)
+		if evolution.Source, err = arrangedSource(rules, *v.table); err != nil {
+			return nil, err
+		}
 	}
 	if evolution.Current, err = t.current(ctx, names); err != nil {
 		return nil, err
@@ -289,11 +295,37 @@ func (t *tables) arranged(rules *sqlgen.Rules, source schema.Table, as schema.Na
 	if err != nil {
 		return schema.Table{}, err
 	}
+	if !t.Tables.Indexes {
+		source.Indexes = nil
+	}
 	table, err := t.dialect.TargetTable(source, as, t.Tables.Options)
 	if err != nil {
 		return schema.Table{}, &sqlgen.RowError{Class: sqlgen.UnsupportedType, Table: as, Err: err}
 	}
 	return table, nil
+}
+
+// arrangedSource is the source's table as the rules have it.
+func arrangedSource(rules *sqlgen.Rules, source schema.Table) (*schema.Table, error) {
+	table, err := rules.Arrange(source)
+	return &table, err
+}
+
+// arrangedReplaced are the target's names of columns that v drops and adds at once.
+func (t *tables) arrangedReplaced(rules *sqlgen.Rules, v *version) []string {
+	var out []string
+	for name := range v.dropped {
+		_, again := v.table.Column(name)
+		if !again || slices.ContainsFunc(v.renames, func(r schema.Rename) bool { return r.To == name }) || slices.Contains(rules.Exclude, name) {
+			continue
+		}
+		if as, ok := rules.Rename[name]; ok {
+			name = as
+		}
+		out = append(out, t.dialect.ShortName(name))
+	}
+	slices.Sort(out)
+	return out
 }
 
 // arrangedRenames are the renames of columns that the target has under the source's names.

@@ -3,9 +3,11 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -16,9 +18,12 @@ import (
 
 // liveConnector is a connector of lab/connectors, pointed at the tables of this test, and the replicator behind it.
 type liveConnector struct {
-	name     string // of its file
-	postgres bool   // its source is PostgreSQL
-	skip     string // a table that cannot be replicated from what it sends
+	name     string            // of its file
+	postgres bool              // its source is PostgreSQL
+	skip     string            // tables that are not replicated, as a regular expression
+	options  map[string]string // of the connector, in place of its file's
+	ids      string            // source.registry.ids, where it must be said
+	more     string            // of the replicator's configuration
 
 	*stack // with the connector's name, and a target of its own
 	daemon *daemon
@@ -29,7 +34,7 @@ type liveConnector struct {
 func (l *liveConnector) begin(t *testing.T, s *stack) {
 	t.Helper()
 	own := *s
-	own.connector = "live-" + l.name
+	own.connector = s.database + "-" + l.name // another one on a stack that was left running
 	own.pipeline = own.connector
 	own.database = s.database + "_" + l.name
 	l.stack = &own
@@ -44,7 +49,7 @@ func (l *liveConnector) schema() string {
 	if l.postgres {
 		return "public"
 	}
-	return liveDatabase
+	return l.source
 }
 
 // connectorFile is the connector's file with another name, source and server id or slot, so that it runs beside the one that other tests
@@ -68,10 +73,11 @@ func (l *liveConnector) connectorFile(t *testing.T) string {
 		c.Config["slot.name"], c.Config["publication.name"] = "live", "live"
 	} else {
 		delete(c.Config, "table.include.list")
-		c.Config["database.include.list"] = liveDatabase
+		c.Config["database.include.list"] = l.source
 		c.Config["database.server.id"] = "1" + c.Config["database.server.id"]
 		c.Config["schema.history.internal.kafka.topic"] = "history-" + l.connector
 	}
+	maps.Copy(c.Config, l.options)
 	if text, err = json.Marshal(c); err != nil {
 		t.Fatal(err)
 	}
@@ -85,10 +91,11 @@ func (l *liveConnector) configuration() []byte {
 	if !l.postgres {
 		fmt.Fprintf(&b, "  schema_changes: %s\n", l.connector)
 	}
-	fmt.Fprintf(&b, "  registry: {url: '%s'}\ntarget: {url: '%s'}\ncheckpoint: {interval: 200ms}\nhttp: {listen: ''}\n", l.registry, l.databaseURL(l.database))
+	fmt.Fprintf(&b, "  registry: {url: '%s', ids: %s}\ntarget: {url: '%s'}\ncheckpoint: {interval: 200ms}\nhttp: {listen: ''}\n", l.registry, cmp.Or(l.ids, "auto"), l.databaseURL(l.database))
 	if l.skip != "" {
 		fmt.Fprintf(&b, "tables: [{match: '%s\\.%s', skip: true}]\n", l.schema(), l.skip)
 	}
+	b.WriteString(l.more)
 	return []byte(b.String())
 }
 

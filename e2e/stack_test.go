@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -134,7 +135,7 @@ func (s *stack) sourceRows(t *testing.T, table Table) []Row {
 	return out
 }
 
-// postgresRows reads a table of PostgreSQL's. Its columns are found by their place: a name over 63 bytes is another there.
+// postgresRows reads a table of PostgreSQL's.
 func (s *stack) postgresRows(ctx context.Context, c *pgx.Conn, table Table) ([]Row, error) {
 	names, err := collect[string](ctx, c, `SELECT attname::text FROM pg_attribute
 		WHERE attrelid = format('public.%I', $1::text)::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum`, table.Name)
@@ -145,11 +146,12 @@ func (s *stack) postgresRows(ctx context.Context, c *pgx.Conn, table Table) ([]R
 		return nil, fmt.Errorf("table %s has %d columns in the source, and in the target %q", table.Name, len(table.Columns), names)
 	}
 	var texts []string
-	for i, name := range names {
-		if want := table.Columns[i].Name; name != want && len(want) <= 63 {
-			return nil, fmt.Errorf("column %d of %s is %q in the source and %q in the target", i+1, table.Name, want, name)
+	for _, c := range table.Columns {
+		i := slices.IndexFunc(names, func(name string) bool { return sharedName(name) == sharedName(c.Name) })
+		if i < 0 {
+			return nil, fmt.Errorf("column %s of %s is not in the target, which has %q", c.Name, table.Name, names)
 		}
-		texts = append(texts, pgx.Identifier{name}.Sanitize()+"::text")
+		texts = append(texts, pgx.Identifier{names[i]}.Sanitize()+"::text")
 	}
 	rows, err := c.Query(ctx, "SELECT "+strings.Join(texts, ", ")+" FROM "+pgx.Identifier{"public", table.Name}.Sanitize())
 	if err != nil {

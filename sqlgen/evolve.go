@@ -28,6 +28,9 @@ type Evolution struct {
 	// When planned again after it has run, such a step does so once more, with the same end.
 	Replaced []string
 	Policy   schema.Policy
+	// Complete makes what the source has and the target lacks although From had it: columns, the key, indexes, NOT NULL, defaults
+	// and types that are too narrow. It is for a plan that somebody asked for, not for following a change.
+	Complete bool
 
 	// Source is the source's table afterwards, as [Rules.Arrange] has it and in the order of To's columns. It tells what To
 	// cannot: defaults that mean nothing to the target, and the labels of an ENUM. Nil: it is not known.

@@ -18,7 +18,7 @@ func (w *pgEvolution) source(i int) schema.Column {
 // there by somebody, and stays away.
 func (w *pgEvolution) addColumn(i int) {
 	c := w.To.Columns[i]
-	if _, ok := w.was[c.Name]; ok {
+	if _, ok := w.was[c.Name]; ok && !w.Complete {
 		return
 	}
 	if _, ok := columnFold(&w.table, c.Name); ok {
@@ -72,6 +72,9 @@ func (w *pgEvolution) alterColumn(i int) {
 		return
 	}
 	from, _ := w.From.Column(was)
+	if w.Complete {
+		from = incomplete(*from, has, &to)
+	}
 	if has.AutoIncrement && !to.AutoIncrement && from.AutoIncrement {
 		w.dropIdentity(has)
 	}
@@ -83,6 +86,19 @@ func (w *pgEvolution) alterColumn(i int) {
 	if to.AutoIncrement && !from.AutoIncrement && !has.AutoIncrement {
 		w.addIdentity(has)
 	}
+}
+
+// incomplete is From's column as if it had only what the target has, where that is less than To's.
+func incomplete(from schema.Column, has, to *schema.Column) *schema.Column {
+	if pgHolds(to.Type, has.Type) {
+		from.Type = has.Type
+	}
+	from.NotNull = from.NotNull && has.NotNull
+	from.AutoIncrement = from.AutoIncrement && has.AutoIncrement
+	if has.Default == nil {
+		from.Default = nil
+	}
+	return &from
 }
 
 // dropImplicit takes the default away that only served to fill a new column.

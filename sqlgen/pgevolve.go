@@ -333,7 +333,7 @@ func (w *pgEvolution) dropKey() {
 
 // addKey makes To's primary key where there is none.
 func (w *pgEvolution) addKey() {
-	if !w.keyChanges() || len(w.To.PrimaryKey) == 0 || len(w.table.PrimaryKey) > 0 {
+	if !w.keyChanges() && !w.Complete || len(w.To.PrimaryKey) == 0 || len(w.table.PrimaryKey) > 0 {
 		return
 	}
 	w.alter(ChangeKey, "ADD PRIMARY KEY (%s)", w.list(w.To.PrimaryKey))

@@ -106,7 +106,7 @@ func (w *pgEvolution) renamedIndex(x schema.Index) (string, bool) {
 func (w *pgEvolution) createIndexes() {
 	for _, x := range w.To.Indexes {
 		like := func(h schema.Index) bool { return sameIndex(h, x) }
-		if slices.ContainsFunc(w.indexes, like) || slices.ContainsFunc(w.table.Indexes, like) {
+		if slices.ContainsFunc(w.indexes, like) && !w.Complete || slices.ContainsFunc(w.table.Indexes, like) {
 			continue
 		}
 		s, ok := w.createIndex(w.table.Name, x)

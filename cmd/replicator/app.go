@@ -92,7 +92,7 @@ func (a *app) root() *cobra.Command {
 		},
 		PersistentPreRun: func(*cobra.Command, []string) { a.started = true },
 	}
-	root.AddCommand(a.runCommand(), a.checkCommand(), a.verifyCommand(), a.cutoverCommand(), a.demoCommand(), a.checkpointsCommand(), a.transactionsCommand(), a.lettersCommand(), a.statusCommand(), a.sqlCommand(), a.migrateCommand(), a.versionCommand(), a.manCommand())
+	root.AddCommand(a.runCommand(), a.checkCommand(), a.verifyCommand(), a.cutoverCommand(), a.demoCommand(), a.checkpointsCommand(), a.transactionsCommand(), a.lettersCommand(), a.statusCommand(), a.sqlCommand(), a.schemaCommand(), a.migrateCommand(), a.versionCommand(), a.manCommand())
 	return root
 }
 

@@ -81,9 +81,10 @@ type checkpointConfig struct {
 }
 
 type schemaConfig struct {
-	Create bool
-	Evolve schema.Policy
-	Types  sqlgen.Options
+	Create  bool
+	Indexes bool
+	Evolve  schema.Policy
+	Types   sqlgen.Options
 }
 
 type errorsConfig struct {
@@ -135,7 +136,7 @@ func defaults() config {
 			Store: "target", Retain: 100,
 		},
 		Workers: 1,
-		Schema:  schemaConfig{Create: true, Evolve: schema.Evolve, Types: sqlgen.Options{Boolean: "tinyint1", Time: "interval", JSON: "jsonb", Enum: "text", Nul: "stop"}},
+		Schema:  schemaConfig{Create: true, Indexes: true, Evolve: schema.Evolve, Types: sqlgen.Options{Boolean: "tinyint1", Time: "interval", JSON: "jsonb", Enum: "text", Nul: "stop"}},
 		Errors:  errorsConfig{BadRecord: stopAtBad},
 		HTTP:    httpConfig{Listen: defaultListen},
 		Log:     logConfig{Level: "info", Format: "text"},

@@ -43,6 +43,7 @@ func configKeys(c *config) []key {
 		}},
 		{name: "schema", value: section{
 			{name: "create", value: boolean(&c.Schema.Create)},
+			{name: "indexes", value: boolean(&c.Schema.Indexes)},
 			{name: "evolve", value: oneOf(&c.Schema.Evolve, policies)},
 			{name: "types", value: section{
 				{name: "boolean", value: oneOf(&c.Schema.Types.Boolean, []string{"tinyint1", "boolean"})},

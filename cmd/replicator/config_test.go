@@ -183,7 +183,7 @@ tables:
   - {match: 'shop\.c', target: 'crm.{table}', columns: {exclude: [note], rename: {name: full_name}}, delete: soft, soft_delete_column: gone, truncate: stop}
 delivery: at-least-once
 checkpoint: {interval: 250ms, min_interval: 0s, rows: "${ROWS}", bytes: 64MiB, store: 'file:/var/lib/r', retain: 3}
-schema: {create: false, types: {boolean: boolean, time: time, json: json, nul: strip}}
+schema: {create: false, indexes: false, types: {boolean: boolean, time: time, json: json, nul: strip}}
 http: {listen: '', token: sesame}
 log: {level: debug, format: json}
 `

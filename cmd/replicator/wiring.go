@@ -237,7 +237,7 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 		Source:  kafkaSource{e.source}, Sink: e.sink, Store: e.store,
 		Decoder: e.decoder,
 		Tables: checkpoint.TablesConfig{
-			Template: c.Target.Table, Create: c.Schema.Create, Evolve: c.Schema.Evolve,
+			Template: c.Target.Table, Create: c.Schema.Create, Indexes: c.Schema.Indexes, Evolve: c.Schema.Evolve,
 			SchemaTopic: c.Source.SchemaChanges, SchemaWait: schemaWait, Options: options,
 		},
 		Deduplicate: c.Source.Deduplicate,

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"replicator/debezium"
+)
+
+// changingRun is a source's database shop whose tables change, told by a schema-change topic, and a target of its own.
+type changingRun struct {
+	*caseRun
+	prefix string // of the topics, and the schema-change topic's name
+	pos    int
+}
+
+func newChangingRun(t *testing.T, tables ...string) *changingRun {
+	t.Helper()
+	r := &changingRun{caseRun: newCaseRun(t, &caseFile{})}
+	r.prefix = fmt.Sprintf("changing-%08x", hash(r.url))
+	for _, topic := range append(tables, "") {
+		if err := caseBroker(t).CreateTopic(strings.TrimSuffix(r.prefix+".shop."+topic, ".shop."), 1, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+func (r *changingRun) source(table string) string {
+	r.pos += 100
+	return fmt.Sprintf(`"source":{"connector":"mysql","name":%q,"ts_ms":1704067200500,"snapshot":"false","db":"shop","table":%q,"server_id":1,"file":"binlog.000001","pos":%d,"row":0}`, r.prefix, table, r.pos)
+}
+
+// ddl writes a statement after which table is as columns say: names with a type, as MySQL has it. The first is the key. None: it is dropped.
+func (r *changingRun) ddl(t *testing.T, text, table string, columns ...string) {
+	t.Helper()
+	changes := []any{}
+	if len(columns) > 0 {
+		var list []any
+		for i := 0; i < len(columns); i += 2 {
+			list = append(list, map[string]any{"name": columns[i], "typeName": columns[i+1], "typeExpression": columns[i+1], "position": i/2 + 1, "optional": i > 0, "charsetName": "utf8mb4", "length": 40})
+		}
+		changes = append(changes, map[string]any{"type": "ALTER", "id": fmt.Sprintf(`"shop"."%s"`, table), "table": map[string]any{"primaryKeyColumnNames": columns[:1], "columns": list}})
+	}
+	value, err := json.Marshal(map[string]any{"databaseName": "shop", "ddl": text, "tableChanges": changes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.write(t, r.prefix, "{"+r.source(table)+","+string(value[1:]))
+}
+
+// row writes a change of a row.
+func (r *changingRun) row(t *testing.T, topic, table, op, before, after string) {
+	t.Helper()
+	r.write(t, r.prefix+".shop."+topic, fmt.Sprintf(`{"before":%s,"after":%s,%s,"op":%q,"ts_ms":1}`, before, after, r.source(table), op))
+}
+
+func (r *changingRun) write(t *testing.T, topic, value string) {
+	t.Helper()
+	if err := caseBroker(t).Produce(t.Context(), debezium.Record{Partition: debezium.Partition{Topic: topic}, Value: []byte(value)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *changingRun) replicate(t *testing.T) {
+	t.Helper()
+	code, stderr := r.runConfig(t.Context(), t, fmt.Sprintf("pipeline: %[1]s\nsource:\n  brokers: [%[2]s]\n  topics: ['%[1]s\\.shop\\..*']\n  schema_changes: %[1]s\ntarget: {url: '%[3]s'}\nhttp: {listen: ''}\n",
+		r.prefix, strings.Join(caseBroker(t).Addrs(), ", "), r.url))
+	if code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, stderr)
+	}
+}
+
+// holds compares a query's rows in the target.
+func (r *changingRun) holds(t *testing.T, query, want string) {
+	t.Helper()
+	if got := rowsText(r.exec(t, query)); got != want {
+		t.Errorf("%s\n got %s\nwant %s", query, got, want)
+	}
+}
+
+// TestTruncatesAmongSchemaChanges is case 28 with its tables changed before, between and after the truncates. A TRUNCATE is told
+// twice, by the statement and by an event, and empties once: not what came between them in another topic.
+func TestTruncatesAmongSchemaChanges(t *testing.T) {
+	t.Parallel()
+	for _, rows := range []string{"1", "100000"} {
+		t.Run("rows="+rows, func(t *testing.T) {
+			t.Parallel()
+			r := newChangingRun(t, "basket_head", "basket_line", "basket_row")
+			r.config["checkpoint.rows"] = rows
+			r.ddl(t, "CREATE TABLE basket_head (id INT PRIMARY KEY)", "basket_head", "id", "INT")
+			r.ddl(t, "CREATE TABLE basket_line (id INT PRIMARY KEY, head INT)", "basket_line", "id", "INT", "head", "INT")
+			r.row(t, "basket_head", "basket_head", "c", "null", `{"id":1}`)
+			r.row(t, "basket_line", "basket_line", "c", "null", `{"id":100,"head":1}`)
+			r.ddl(t, "ALTER TABLE basket_line ADD COLUMN n INT", "basket_line", "id", "INT", "head", "INT", "n", "INT")
+			r.row(t, "basket_line", "basket_line", "c", "null", `{"id":101,"head":1,"n":5}`)
+			r.ddl(t, "TRUNCATE TABLE basket_line", "basket_line")
+			r.pos -= 100 // the event has the statement's position
+			r.row(t, "basket_line", "basket_line", "t", "null", "null")
+			r.row(t, "basket_head", "basket_head", "t", "null", "null")
+			r.row(t, "basket_head", "basket_head", "c", "null", `{"id":3}`)
+			r.row(t, "basket_line", "basket_line", "c", "null", `{"id":102,"head":3,"n":6}`)
+			r.ddl(t, "ALTER TABLE basket_line RENAME COLUMN n TO quantity", "basket_line", "id", "INT", "head", "INT", "quantity", "INT")
+			r.row(t, "basket_line", "basket_line", "u", `{"id":102,"head":3,"quantity":6}`, `{"id":102,"head":3,"quantity":7}`)
+			r.ddl(t, "RENAME TABLE basket_line TO basket_row", "basket_row", "id", "INT", "head", "INT", "quantity", "INT")
+			r.row(t, "basket_row", "basket_row", "c", "null", `{"id":103,"head":3,"quantity":8}`)
+			r.replicate(t)
+			r.holds(t, "SELECT h.id, l.id, l.quantity FROM basket_head h LEFT JOIN basket_row l ON l.head = h.id ORDER BY 2", "\"3\" | \"102\" | \"7\"\n\"3\" | \"103\" | \"8\"\n")
+			r.holds(t, "SELECT to_regclass('basket_line')::text", "NULL\n")
+		})
+	}
+}
+
+// TestOddNamesAmongSchemaChanges is case 40 with its table and columns renamed, added and dropped: reserved words, quotes, dots, a
+// percent sign and a question mark, and names that differ in case.
+func TestOddNamesAmongSchemaChanges(t *testing.T) {
+	t.Parallel()
+	for _, rows := range []string{"1", "100000"} {
+		t.Run("rows="+rows, func(t *testing.T) {
+			t.Parallel()
+			r := newChangingRun(t, "Order", "select_from")
+			r.config["checkpoint.rows"] = rows
+			text := "VARCHAR"
+			r.ddl(t, "CREATE TABLE `Order` (`id` INT PRIMARY KEY, `user` VARCHAR(40), `Group` VARCHAR(40), `we\"ird` VARCHAR(40), `a b` VARCHAR(40), `back``tick` VARCHAR(40), KEY `by`` \"user` (`user`))",
+				"Order", "id", "INT", "user", text, "Group", text, `we"ird`, text, "a b", text, "back`tick", text)
+			r.row(t, "Order", "Order", "c", "null", `{"id":1,"user":"u","Group":"G","we\"ird":"q","a b":"sp","back`+"`"+`tick":"bt"}`)
+			r.ddl(t, "ALTER TABLE `Order` ADD COLUMN `per%cent` VARCHAR(40), ADD `q?` VARCHAR(40), ADD `a.dot` VARCHAR(40), RENAME COLUMN `Group` TO `GROUP BY`, RENAME COLUMN `we\"ird` TO `it's`",
+				"Order", "id", "INT", "user", text, "GROUP BY", text, "it's", text, "a b", text, "back`tick", text, "per%cent", text, "q?", text, "a.dot", text)
+			r.row(t, "Order", "Order", "u", `{"id":1}`, `{"id":1,"user":"u","GROUP BY":"G","it's":"q","a b":"sp2","back`+"`"+`tick":"bt","per%cent":"p","q?":"qm","a.dot":"d"}`)
+			r.ddl(t, "ALTER TABLE `Order` DROP COLUMN `a b`, CHANGE `back``tick` `1st` VARCHAR(40), CHANGE `user` `USER` VARCHAR(40)",
+				"Order", "id", "INT", "USER", text, "GROUP BY", text, "it's", text, "1st", text, "per%cent", text, "q?", text, "a.dot", text)
+			r.row(t, "Order", "Order", "u", `{"id":1}`, `{"id":1,"USER":"U","GROUP BY":"G","it's":"q","1st":"one","per%cent":"p","q?":null,"a.dot":"d"}`)
+			r.ddl(t, "RENAME TABLE `Order` TO `select from`", "select from", "id", "INT", "USER", text, "GROUP BY", text, "it's", text, "1st", text, "per%cent", text, "q?", text, "a.dot", text)
+			r.row(t, "select_from", "select from", "c", "null", `{"id":2,"USER":"v","GROUP BY":"H","it's":"r","1st":"two","per%cent":"%s","q?":"?","a.dot":"."}`)
+			r.replicate(t)
+			r.holds(t, `SELECT id, "USER", "GROUP BY", "it's", "1st", "per%cent", "q?", "a.dot" FROM "select from" ORDER BY id`,
+				"\"1\" | \"U\" | \"G\" | \"q\" | \"one\" | \"p\" | NULL | \"d\"\n\"2\" | \"v\" | \"H\" | \"r\" | \"two\" | \"%s\" | \"?\" | \".\"\n")
+			r.holds(t, `SELECT indexname::text FROM pg_indexes WHERE schemaname = 'public' AND indexname NOT LIKE '%pkey'`, "\"select from_by` \\\"user\"\n")
+			r.holds(t, `SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'`, "\"1\"\n")
+		})
+	}
+}

@@ -436,6 +436,9 @@ func (r *caseRun) stopped(t *testing.T, code int, stderr string, words ...string
 
 func (r *caseRun) exec(t *testing.T, sql string) [][]*string {
 	t.Helper()
+	if isMySQL(r.url) {
+		return r.execMySQL(t, sql)
+	}
 	ctx := context.WithoutCancel(t.Context())
 	conn, err := pgconn.Connect(ctx, r.url)
 	if err != nil {

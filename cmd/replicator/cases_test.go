@@ -233,9 +233,12 @@ func TestCaseVariants(t *testing.T) {
 // TestCaseExpiredOffset runs case 52: retention removed what the checkpoint wants next.
 func TestCaseExpiredOffset(t *testing.T) {
 	t.Parallel()
-	c := loadCase(t, "52")
-	r := newCaseRun(t, c)
-	records := c.records(t)
+	newCaseRun(t, loadCase(t, "52")).expireOffset(t)
+}
+
+func (r *caseRun) expireOffset(t *testing.T) {
+	t.Helper()
+	records := r.records(t)
 	r.produce(t, records[0])
 	if code, stderr := r.run(t); code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, stderr)
@@ -247,15 +250,18 @@ func TestCaseExpiredOffset(t *testing.T) {
 	r.produce(t, records[0])
 	code, stderr := r.run(t)
 	r.stopped(t, code, stderr, "offset_out_of_range", "pay[0]", "offset 1", "the log starts at 3")
-	r.expect(t, caseResult{Query: "SELECT id, amt FROM pay ORDER BY id", Rows: c.result(t, "").Rows})
+	r.expect(t, caseResult{Query: "SELECT id, amt FROM pay ORDER BY id", Rows: r.result(t, "").Rows})
 }
 
 // TestCaseAbortedTransactions runs case 50: aborted records, control records at the end.
 func TestCaseAbortedTransactions(t *testing.T) {
 	t.Parallel()
-	c := loadCase(t, "50")
-	r := newCaseRun(t, c)
-	rec := c.records(t)
+	newCaseRun(t, loadCase(t, "50")).abortTransactions(t)
+}
+
+func (r *caseRun) abortTransactions(t *testing.T) {
+	t.Helper()
+	rec := r.records(t)
 	b := caseBroker(t)
 	r.createTopics(t, rec)
 	for _, tx := range []struct {
@@ -270,7 +276,7 @@ func TestCaseAbortedTransactions(t *testing.T) {
 		if code, stderr := r.run(t); code != 0 {
 			t.Fatalf("exit code %d:\n%s", code, stderr)
 		}
-		r.expect(t, c.result(t, ""))
+		r.expect(t, r.result(t, ""))
 	}
 }
 

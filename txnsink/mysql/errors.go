@@ -37,7 +37,7 @@ const (
 	errBinlogFormat      = 1665 // READ COMMITTED with binlog_format STATEMENT
 	errKilled            = 1927 // MariaDB: connection was killed
 
-	adviceOnePhase = "or set delivery to at-least-once, which needs no prepared transactions"
+	adviceOnePhase = "or set delivery to one-phase, which needs no prepared transactions"
 )
 
 // permanentError is an error that trying again brings again.

@@ -20,6 +20,43 @@ func TestMySQLCasesWithFaults(t *testing.T) {
 	})
 }
 
+// TestMySQLSchemaCases runs the cases with a schema change on MySQL and MariaDB.
+func TestMySQLSchemaCases(t *testing.T) {
+	onMySQL(t, func(t *testing.T, server *mysqlserver.Server) {
+		t.Run("36", func(t *testing.T) {
+			r := newMySQLRun(t, server, "36", "case_36")
+			for _, record := range r.records(t) { // which must come in their order: a run for each
+				r.produce(t, record)
+				if code, stderr := r.run(t); code != 0 {
+					t.Fatalf("exit code %d:\n%s", code, stderr)
+				}
+			}
+			r.expect(t, r.result(t, ""))
+		})
+		for number, part := range map[string]string{"38": "widening_enabled", "62": ""} {
+			for _, rows := range []string{"100000", "1"} {
+				t.Run(number+"/rows="+rows, func(t *testing.T) {
+					r := newMySQLRun(t, server, number, "evolve_"+number+"_"+rows)
+					r.config["checkpoint.rows"] = rows
+					r.produce(t, r.records(t)...)
+					if code, stderr := r.run(t); code != 0 {
+						t.Fatalf("exit code %d:\n%s", code, stderr)
+					}
+					r.expect(t, r.result(t, part))
+				})
+			}
+		}
+		t.Run("38 stop", func(t *testing.T) {
+			r := newMySQLRun(t, server, "38", "case_38")
+			r.config["schema.evolve"] = "stop"
+			r.produce(t, r.records(t)...)
+			code, stderr := r.run(t)
+			r.stopped(t, code, stderr, "value_out_of_range", "meter", "column id", "src1.shop.meter[0] offset 1")
+			r.expect(t, r.result(t, "widening_disabled"))
+		})
+	})
+}
+
 // lackPrivilege runs case 60 as a user who may not list prepared transactions. MariaDB lets everybody.
 func (r *caseRun) lackPrivilege(t *testing.T, server *mysqlserver.Server) {
 	t.Helper()

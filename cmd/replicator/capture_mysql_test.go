@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"net/http/httptest"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"replicator/e2e"
 	"replicator/txnsink/mysql/mysqlserver"
@@ -44,6 +47,99 @@ func TestMySQLCapture(t *testing.T) {
 		}
 	})
 }
+
+// TestMySQLCaptureWithSchemaChanges is TestCaptureWithSchemaChanges with MySQL and MariaDB as the target: what was altered has the
+// source's own types afterwards.
+func TestMySQLCaptureWithSchemaChanges(t *testing.T) {
+	for _, connector := range []string{"plain", "avro"} {
+		produceWithDDL(t, connector, "mysql-ddl")
+	}
+	onMySQL(t, func(t *testing.T, server *mysqlserver.Server) {
+		for _, connector := range []string{"plain", "avro"} {
+			for _, rows := range []string{"1", "100000"} {
+				t.Run(connector+" rows="+rows, func(t *testing.T) {
+					c := newMySQLDDL(t, server, connector, "ddl_"+connector+"_"+rows)
+					c.caseRun.config["checkpoint.rows"] = rows
+					if code, stderr := c.runConfig(t.Context(), t, c.config); code != 0 {
+						t.Fatalf("exit code %d:\n%s", code, stderr)
+					}
+					c.equalMySQL(t)
+				})
+			}
+		}
+		t.Run("killed", func(t *testing.T) {
+			c := newMySQLDDL(t, server, "plain", "ddl_killed")
+			config := writeConfig(t, c.config)
+			kills := 0
+			for life := 200 * time.Millisecond; ; life += 100 * time.Millisecond {
+				p := start(t, "run", "--config", config, "--until-caught-up", "--set", "checkpoint.rows=3")
+				select {
+				case <-time.After(life):
+					kills++
+					if err := p.cmd.Process.Kill(); err != nil {
+						t.Fatal(err)
+					}
+					<-p.done
+					continue
+				case <-p.done:
+				}
+				if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+					t.Fatalf("exit code %d:\n%s", code, p.stderr.String())
+				}
+				t.Logf("%d kills", kills)
+				break
+			}
+			c.equalMySQL(t)
+		})
+	})
+}
+
+func newMySQLDDL(t *testing.T, server *mysqlserver.Server, connector, database string) *ddlCapture {
+	t.Helper()
+	if err := server.CreateDatabase(t.Context(), database); err != nil {
+		t.Fatal(err)
+	}
+	c := recordingInto(t, server.URL(database), connector, "mysql-ddl")
+	delete(c.caseRun.config, "schema.types.nul")
+	c.exec(t, mysqlOthers(server.Kind()))
+	return c
+}
+
+// equalMySQL compares rows, and the types and keys of the tables that were altered with the source's.
+func (c *ddlCapture) equalMySQL(t *testing.T) {
+	t.Helper()
+	compareCapture(t, c.caseRun, "mysql", c.skip, "", c.lost)
+	for _, table := range captureTables(t, "mysql") {
+		if !slices.Contains([]string{"customers", "products", "vouchers", "Order"}, table.Name) {
+			continue
+		}
+		want := map[string]string{}
+		for _, column := range table.Columns {
+			want[column.Name] = mysqlType(column.FullType, column.Key)
+		}
+		got := map[string]string{}
+		for _, column := range c.exec(t, "SELECT column_name, column_type, column_key = 'PRI' FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = '"+table.Name+"'") {
+			got[*column[0]] = mysqlType(*column[1], *column[2] == "1")
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("table %s: got %v, want %v", table.Name, got, want)
+		}
+	}
+	if left := rowsText(c.exec(t, "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name IN ('coupons', 'seats')")); left != "" {
+		t.Errorf("not renamed or not dropped: %s", left)
+	}
+}
+
+// mysqlType writes a type as every server does: without the width of an integer, and JSON as what it is on MariaDB.
+func mysqlType(full string, key bool) string {
+	full = integerWidth.ReplaceAllString(full, "$1")
+	if full == "json" {
+		full = "longtext"
+	}
+	return fmt.Sprintf("%s, key %v", full, key)
+}
+
+var integerWidth = regexp.MustCompile(`^((?:tiny|small|medium|big)?int)\([0-9]+\)`)
 
 // mysqlOthers makes the table others with one label more: the source has MySQL's error value, which prints as an empty text and which
 // a strict server does not take. The type of column v is the server's nearest.

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 
 	"replicator/txnsink/mysql/mysqlserver"
 )
@@ -46,6 +49,17 @@ func TestMySQLSchemaCases(t *testing.T) {
 				})
 			}
 		}
+		for _, before := range []bool{true, false} {
+			t.Run(fmt.Sprintf("62 killed, before=%v", before), func(t *testing.T) {
+				r := newMySQLRun(t, server, "62", fmt.Sprintf("altered_%v", before))
+				r.produce(t, r.records(t)...)
+				r.dieAt(t, "ALTER TABLE", before)
+				if code, stderr := r.run(t); code != 0 {
+					t.Fatalf("exit code %d:\n%s", code, stderr)
+				}
+				r.expect(t, r.result(t, ""))
+			})
+		}
 		t.Run("38 stop", func(t *testing.T) {
 			r := newMySQLRun(t, server, "38", "case_38")
 			r.config["schema.evolve"] = "stop"
@@ -55,6 +69,86 @@ func TestMySQLSchemaCases(t *testing.T) {
 			r.expect(t, r.result(t, "widening_disabled"))
 		})
 	})
+}
+
+// dieAt runs the program until its connections break at a message to the target that holds trigger, before it gets there or before its
+// answer comes back, and then no further.
+func (r *caseRun) dieAt(t *testing.T, trigger string, before bool) {
+	t.Helper()
+	b, through := newBreaker(t, r.url, trigger, before)
+	r.target = through
+	defer func() { r.target = r.url }()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		defer cancel()
+		select {
+		case <-b.fired:
+		case <-ctx.Done():
+		}
+	}()
+	if code, stderr := r.runContext(ctx, t); ctx.Err() == nil {
+		t.Fatalf("the connection was not cut; exit code %d:\n%s", code, stderr)
+	}
+}
+
+// TestCaseRebalance runs case 56: what a former run left prepared is decided by the next one before it writes, however often it is
+// started. The table has no key: a row that is there twice shows.
+func TestCaseRebalance(t *testing.T) {
+	t.Parallel()
+	for _, trigger := range []string{"PREPARE TRANSACTION", "COMMIT PREPARED"} {
+		for _, before := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/before=%v", trigger, before), func(t *testing.T) {
+				t.Parallel()
+				newCaseRun(t, loadCase(t, "56")).dieAndStartTwice(t, trigger, before)
+			})
+		}
+	}
+}
+
+// TestMySQLCaseRebalance is TestCaseRebalance on MySQL and MariaDB.
+func TestMySQLCaseRebalance(t *testing.T) {
+	onMySQL(t, func(t *testing.T, server *mysqlserver.Server) {
+		for i, trigger := range []string{"XA PREPARE", "XA COMMIT"} {
+			for _, before := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s/before=%v", trigger, before), func(t *testing.T) {
+					newMySQLRun(t, server, "56", fmt.Sprintf("case_56_%d_%v", i, before)).dieAndStartTwice(t, trigger, before)
+				})
+			}
+		}
+	})
+}
+
+func (r *caseRun) dieAndStartTwice(t *testing.T, trigger string, before bool) {
+	t.Helper()
+	r.config["workers"] = "2"
+	r.produce(t, r.records(t)...)
+	r.dieAt(t, trigger, before)
+	for range 2 {
+		if code, stderr := r.run(t); code != 0 {
+			t.Fatalf("exit code %d:\n%s", code, stderr)
+		}
+		r.expect(t, r.result(t, ""))
+	}
+}
+
+// TestCaseOthersPrepared runs case 65 on PostgreSQL.
+func TestCaseOthersPrepared(t *testing.T) {
+	t.Parallel()
+	c := loadCase(t, "65")
+	table, transaction, _ := strings.Cut(c.setup(t, ""), "\n") // sent as one text, the table would be the transaction's too
+	c.Setup = yaml.Node{}
+	r := newCaseRun(t, c)
+	r.exec(t, table)
+	r.exec(t, transaction)
+	r.produce(t, r.records(t)...)
+	for range 3 {
+		if code, stderr := r.run(t); code != 0 {
+			t.Fatalf("exit code %d:\n%s", code, stderr)
+		}
+		r.expect(t, r.result(t, ""))
+	}
+	r.exec(t, "ROLLBACK PREPARED 'billing-app:42'")
 }
 
 // lackPrivilege runs case 60 as a user who may not list prepared transactions. MariaDB lets everybody.

@@ -194,21 +194,7 @@ func TestMySQLSurvivesLostAnswers(t *testing.T) {
 				r.config["checkpoint.store"] = stores[i]
 				r.config["checkpoint.rows"] = "1"
 				r.produce(t, r.records(t)...)
-				b, through := newBreaker(t, r.url, trigger, before)
-				r.target = through
-				ctx, cancel := context.WithCancel(t.Context())
-				go func() {
-					defer cancel()
-					select {
-					case <-b.fired:
-					case <-ctx.Done():
-					}
-				}()
-				if code, stderr := r.runContext(ctx, t); ctx.Err() == nil {
-					t.Fatalf("%s: the connection was not cut; exit code %d:\n%s", name, code, stderr)
-				}
-				cancel()
-				r.target = r.url
+				r.dieAt(t, trigger, before)
 				if code, stderr := r.run(t); code != 0 {
 					t.Fatalf("%s: exit code %d:\n%s", name, code, stderr)
 				}

@@ -22,6 +22,11 @@ const (
 	errNotOwner          = 1095
 	errPacketTooLarge    = 1153
 	errNoSuchTable       = 1146
+	errTableExists       = 1050
+	errNoColumn          = 1054
+	errColumnExists      = 1060
+	errSecondKey         = 1068
+	errCannotDrop        = 1091
 	errLockWait          = 1205
 	errDeadlock          = 1213
 	errReadOnlyOption    = 1290 // read_only, super_read_only

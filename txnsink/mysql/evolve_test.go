@@ -155,6 +155,12 @@ func TestChangeThatWouldLoseValuesStops(t *testing.T) {
 				t.Errorf("%s: %v", p.Statements[0].SQL, err)
 			}
 		}
+		// An ALTER TABLE that was under way when its connection was lost has ended since.
+		for _, sql := range []string{"ALTER TABLE item ADD COLUMN n int", "ALTER TABLE item DROP COLUMN gone", "ALTER TABLE item RENAME COLUMN gone TO here", "ALTER TABLE items RENAME TO item"} {
+			if err := s.Define(t.Context(), txnsink.Definition{Pipeline: "p", DDL: []string{sql}}); err == nil || txnsink.Permanent(err) {
+				t.Errorf("%s: %v, want an error that passes when it is planned again", sql, err)
+			}
+		}
 		if got := query(t, url, "SELECT * FROM item"); !slices.Equal(got, []string{"1|abcdef|40000|b"}) {
 			t.Errorf("rows %v", got)
 		}

@@ -389,9 +389,9 @@ func (t *tables) logStandIns(name sourceTable, source, target schema.Table) {
 		made, missing := target.Columns[i].Type, ""
 		switch {
 		case c.Type.Kind == schema.Geometry && made.Kind != schema.Geometry:
-			missing = "spatial type (PostGIS)"
+			missing = "spatial type (on PostgreSQL: PostGIS)"
 		case (c.Type.Kind == schema.Vector || c.Type.Native == "vector") && made.Kind != schema.Vector:
-			missing = "vector type (pgvector)"
+			missing = "vector type (on PostgreSQL: pgvector)"
 		default:
 			continue
 		}

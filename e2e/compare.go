@@ -14,6 +14,7 @@ type Table struct {
 	Name    string
 	Columns []Column
 	Read    Reading // of the source's values; nil: [Column.FromMySQL]
+	Written Reading // of the target's values; nil: [Column.FromPostgres]
 }
 
 // Column is a column of a Table. Type is its DATA_TYPE (bit), FullType its COLUMN_TYPE (bit(9)).
@@ -44,8 +45,7 @@ const maxExamples = 3 // of each table
 // Reading is how a column's value is read from the text that a database printed: [Column.FromMySQL] or [Column.FromPostgres].
 type Reading func(Column, string) (Value, error)
 
-// Compare compares all rows of a table with those of the target, which is PostgreSQL. An error is a value that cannot be
-// read; it names the column.
+// Compare compares all rows of a table with those of the target. An error is a value that cannot be read; it names the column.
 func Compare(t Table, source, target []Row) (Difference, error) {
 	d := Difference{Table: t.Name, Source: len(source), Target: len(target)}
 	read := t.Read
@@ -56,7 +56,11 @@ func Compare(t Table, source, target []Row) (Difference, error) {
 	if err != nil {
 		return d, fmt.Errorf("source: %w", err)
 	}
-	have, err := t.index(target, Column.FromPostgres)
+	written := t.Written
+	if written == nil {
+		written = Column.FromPostgres
+	}
+	have, err := t.index(target, written)
 	if err != nil {
 		return d, fmt.Errorf("target: %w", err)
 	}

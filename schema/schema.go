@@ -65,6 +65,7 @@ type Column struct {
 	AutoIncrement bool    // auto-increment at a source, identity or sequence at a target
 	Generated     bool    // computed by the database: a target's cannot be written
 	Folds         bool    // texts that differ may be equal here, as in a collation that does not tell cases apart
+	Collation     string  // of a text in a target's catalog, where it is not the table's
 	Default       *string // the default's text; nil: none
 	Comment       string
 }

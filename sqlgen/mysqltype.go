@@ -40,8 +40,8 @@ func mysqlLabels(s string) []string {
 }
 
 // TargetTable returns the table that holds the rows of source: one of MySQL or MariaDB gets its own types back.
-// Generated columns become plain ones, since their values are sent; defaults and AUTO_INCREMENT are left out for the
-// same reason.
+// Generated columns become plain ones, since their values are sent, and AUTO_INCREMENT is left out for the same reason. Defaults
+// are as SQL; those that mean nothing here are left out.
 func (m MySQL) TargetTable(source schema.Table, as schema.Name, o Options) (schema.Table, error) {
 	out := schema.Table{Name: schema.Name{Schema: m.ShortName(as.Schema), Table: m.ShortName(as.Table)}, Comment: source.Comment}
 	keyBytes := mysqlMaxKey / max(len(source.PrimaryKey), 1)
@@ -62,7 +62,13 @@ func (m MySQL) TargetTable(source schema.Table, as schema.Name, o Options) (sche
 		} else {
 			room -= n
 		}
-		out.Columns = append(out.Columns, schema.Column{Name: m.ShortName(c.Name), Type: t, NotNull: c.NotNull || key, Comment: c.Comment})
+		made := schema.Column{Name: m.ShortName(c.Name), Type: t, NotNull: c.NotNull || key, Comment: c.Comment}
+		if c.Default != nil && !c.Generated {
+			if text, ok := mysqlDefault(c.Type, t, *c.Default); ok {
+				made.Default = &text
+			}
+		}
+		out.Columns = append(out.Columns, made)
 	}
 	for _, k := range source.PrimaryKey {
 		out.PrimaryKey = append(out.PrimaryKey, m.ShortName(k))
@@ -282,6 +288,9 @@ func (m MySQL) CreateTable(t schema.Table) []string {
 			null = " NOT NULL"
 		}
 		b.WriteString("\n\t" + m.Quote(c.Name) + " " + c.Type.Native + null)
+		if c.Default != nil {
+			b.WriteString(" DEFAULT " + *c.Default)
+		}
 	}
 	if len(t.PrimaryKey) > 0 {
 		b.WriteString(",\n\tPRIMARY KEY (" + m.list(t.PrimaryKey) + ")")

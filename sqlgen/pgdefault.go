@@ -15,6 +15,9 @@ var (
 	floatLiteral   = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
 	clockLiteral   = regexp.MustCompile(`^-?[0-9]{2,3}:[0-5][0-9]:[0-5][0-9]$`)
 	textLiteral    = regexp.MustCompile(`^'(?:[^'\\\x00]|'')*'$`)
+	bitLiteral     = regexp.MustCompile(`^b'[01]+'$`)
+	dateLiteral    = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}$`)
+	instantLiteral = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?$`)
 	nowFunction    = regexp.MustCompile(`(?i)^(current_timestamp|now|localtime|localtimestamp)(\([0-6]?\))?$`)
 )
 

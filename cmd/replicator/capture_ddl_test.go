@@ -26,9 +26,12 @@ type ddlCapture struct {
 // captureWithDDL produces a connector's whole recording under the topics' names after name and a dash.
 func captureWithDDL(t *testing.T, connector, name string) *ddlCapture {
 	t.Helper()
-	schemas := captureSchemas(t)
-	server := httptest.NewServer(schemas)
-	t.Cleanup(server.Close)
+	produceWithDDL(t, connector, name)
+	return recordingInto(t, caseDatabase(t, strings.ReplaceAll(name, "-", "_")+"_"+connector), connector, name)
+}
+
+func produceWithDDL(t *testing.T, connector, name string) {
+	t.Helper()
 	topics, err := debeziumtest.Load(filepath.Join(captured, connector))
 	if err != nil {
 		t.Fatal(err)
@@ -48,12 +51,19 @@ func captureWithDDL(t *testing.T, connector, name string) *ddlCapture {
 			}
 		}
 	}
+}
+
+// recordingInto is a run of what produceWithDDL has written, into the database at url.
+func recordingInto(t *testing.T, url, connector, name string) *ddlCapture {
+	t.Helper()
+	server := httptest.NewServer(captureSchemas(t))
+	t.Cleanup(server.Close)
 	lost, skip := plainLost, "dbz_signal"
 	if connector == "bare" {
 		// Its skipped.operations is the default: nothing in its topics tells of the TRUNCATE.
 		lost, skip = bareLost, "(dbz_signal|audit_log)"
 	}
-	r := &caseRun{url: caseDatabase(t, strings.ReplaceAll(name, "-", "_")+"_"+connector), config: map[string]string{"schema.types.nul": "strip"}}
+	r := &caseRun{url: url, config: map[string]string{"schema.types.nul": "strip"}}
 	config := fmt.Sprintf("pipeline: %[1]s-%[4]s\nsource:\n  brokers: [%[2]s]\n  topics: ['%[1]s-%[4]s\\.shop\\..*']\n  schema_changes: %[1]s-%[4]s\n"+
 		"  registry: {url: '%[5]s/apis/ccompat/v7'}\n"+
 		"target: {url: '%[3]s'}\ntables: [{match: 'shop\\.dbz_signal', skip: true}]\nhttp: {listen: ''}\n",

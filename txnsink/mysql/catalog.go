@@ -51,8 +51,9 @@ const generatedKey = "my_row_id"
 
 // readColumns reads columns. hidden says that there is a generatedKey, which is left out: the table has no key of its own.
 func (s *Sink) readColumns(ctx context.Context, t *schema.Table) (hidden bool, err error) {
-	const query = `SELECT COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE = 'NO', COLUMN_DEFAULT, EXTRA, COLUMN_COMMENT, COALESCE(GENERATION_EXPRESSION, '') <> ''
-FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? ORDER BY ORDINAL_POSITION`
+	const query = `SELECT COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE = 'NO', COLUMN_DEFAULT, EXTRA, COLUMN_COMMENT, COALESCE(GENERATION_EXPRESSION, '') <> '', COALESCE(NULLIF(COLLATION_NAME,
+(SELECT TABLE_COLLATION FROM information_schema.TABLES t WHERE t.TABLE_SCHEMA = c.TABLE_SCHEMA AND t.TABLE_NAME = c.TABLE_NAME)), '')
+FROM information_schema.COLUMNS c WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? ORDER BY ORDINAL_POSITION`
 	rows, err := s.control.QueryContext(ctx, query, t.Name.Schema, t.Name.Table)
 	if err != nil {
 		return false, err
@@ -62,7 +63,7 @@ FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? ORDER 
 		var c schema.Column
 		var columnType, extra string
 		var def sql.NullString
-		if err := rows.Scan(&c.Name, &columnType, &c.NotNull, &def, &extra, &c.Comment, &c.Generated); err != nil {
+		if err := rows.Scan(&c.Name, &columnType, &c.NotNull, &def, &extra, &c.Comment, &c.Generated, &c.Collation); err != nil {
 			return false, err
 		}
 		extra = strings.ToLower(extra)

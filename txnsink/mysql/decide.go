@@ -189,12 +189,14 @@ func (s *Sink) verify(ctx context.Context, id txnsink.ID, commit bool) error {
 	return nil
 }
 
+var errMayNotList = permanent("the target's user may not list prepared transactions: GRANT XA_RECOVER_ADMIN ON *.* TO it, %s", adviceOnePhase)
+
 // recover lists the prepared transactions of the whole server whose format is ours.
 func (s *Sink) recover(ctx context.Context) (out []xid, err error) {
 	rows, err := s.control.QueryContext(ctx, "XA RECOVER")
 	if err != nil {
 		if number(err) == errXARecover {
-			return nil, permanent("the target's user may not list prepared transactions: GRANT XA_RECOVER_ADMIN ON *.* TO it, %s", adviceOnePhase)
+			return nil, errMayNotList
 		}
 		return nil, err
 	}
@@ -237,9 +239,16 @@ func (s *Sink) witnessed(ctx context.Context, id txnsink.ID) error {
 
 // Pending lists the pipeline's prepared transactions in this database. The servers do not say when one was prepared: its
 // witness does, which can be read before it is committed. An age of 0 is not known.
+//
+// With OnePhase it lists none where the user may not look. There can be one of an earlier two-phase run only: it holds its
+// witness's row, so that Fence does not pass.
 func (s *Sink) Pending(ctx context.Context, pipeline string) ([]txnsink.Prepared, error) {
 	var out []txnsink.Prepared
 	listed, err := s.recover(ctx)
+	if s.config.OnePhase && errors.Is(err, errMayNotList) {
+		s.config.Log.Info("prepared transactions of an earlier run are not looked for", "pipeline", pipeline, "because", err)
+		return nil, nil
+	}
 	if err == nil {
 		for _, x := range listed {
 			if id, ok := x.id(s.database); ok && id.Pipeline == pipeline {

@@ -67,12 +67,25 @@ func keepOut(ctx context.Context, tx *sql.Tx, d txnsink.Definition) error {
 }
 
 // defineError says which statement failed. What is wrong with a statement, or with the rows that it would convert, is wrong
-// the next time too.
+// the next time too, unless the catalog has changed since the statement was planned.
 func defineError(sql string, err error) error {
+	if overtaken(number(err)) {
+		return fmt.Errorf("change the schema of the target by %q, which was planned for another state of the table: %w", sql, plain(err))
+	}
 	if dataError(err) || sqlClass(err) == "42" {
 		return permanent("change the schema of the target by %q: %v; change the target by hand, or set schema.evolve for this table", sql, plain(err))
 	}
 	return fmt.Errorf("change the schema of the target by %q: %w", sql, plain(err))
+}
+
+// overtaken says whether an error is that a thing is there already, or is no longer. The server goes on with a long ALTER TABLE when its
+// client is gone: what was planned again meanwhile comes too late, and is to be planned once more.
+func overtaken(number uint16) bool {
+	switch number {
+	case errTableExists, errNoColumn, errColumnExists, errSecondKey, errCannotDrop, errNoSuchTable:
+		return true
+	}
+	return false
 }
 
 // Defined reads what Define had noted.

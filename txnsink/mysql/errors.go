@@ -22,6 +22,11 @@ const (
 	errNotOwner          = 1095
 	errPacketTooLarge    = 1153
 	errNoSuchTable       = 1146
+	errTableExists       = 1050
+	errNoColumn          = 1054
+	errColumnExists      = 1060
+	errSecondKey         = 1068
+	errCannotDrop        = 1091
 	errLockWait          = 1205
 	errDeadlock          = 1213
 	errReadOnlyOption    = 1290 // read_only, super_read_only
@@ -37,7 +42,7 @@ const (
 	errBinlogFormat      = 1665 // READ COMMITTED with binlog_format STATEMENT
 	errKilled            = 1927 // MariaDB: connection was killed
 
-	adviceOnePhase = "or set delivery to at-least-once, which needs no prepared transactions"
+	adviceOnePhase = "or set delivery to one-phase, which needs no prepared transactions"
 )
 
 // permanentError is an error that trying again brings again.

@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"replicator/txnsink/postgres/pgserver"
 )
 
 // caseFile is one file of testdata/cases; its README says what the fields mean.
@@ -204,4 +207,27 @@ func writeNested(b *bytes.Buffer, n *yaml.Node) error {
 	}
 	b.WriteByte(brackets[1])
 	return nil
+}
+
+// newCaseRun makes a database and runs the case's set-up in it.
+func newCaseRun(t *testing.T, c *caseFile) *caseRun {
+	t.Helper()
+	return newCaseRunOn(t, world.server, c)
+}
+
+func newCaseRunOn(t *testing.T, server *pgserver.Server, c *caseFile) *caseRun {
+	t.Helper()
+	name := "case_" + strings.ToLower(regexp.MustCompile(`[^A-Za-z0-9]+`).ReplaceAllString(t.Name(), "_"))
+	if len(name) > 50 {
+		name = name[:40] + fmt.Sprintf("_%08x", hash(name))
+	}
+	if err := server.CreateDatabase(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	url := server.URL(name)
+	r := &caseRun{caseFile: c, url: url, target: url, config: map[string]string{}}
+	if sql := c.setup(t, name); sql != "" {
+		r.exec(t, sql)
+	}
+	return r
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -241,21 +240,6 @@ func TestCaseFailedPrepare(t *testing.T) {
 		r.stopped(t, code, stderr, "check_violation", "src1.public.pay[0] offset 1", "id=2")
 		r.expect(t, c.result(t, ""))
 	}
-}
-
-// newCaseRun makes a database and runs the case's set-up in it.
-func newCaseRun(t *testing.T, c *caseFile) *caseRun {
-	t.Helper()
-	name := "case_" + strings.ToLower(regexp.MustCompile(`[^A-Za-z0-9]+`).ReplaceAllString(t.Name(), "_"))
-	if len(name) > 50 {
-		name = name[:40] + fmt.Sprintf("_%08x", hash(name))
-	}
-	url := caseDatabase(t, name)
-	r := &caseRun{caseFile: c, url: url, target: url, config: map[string]string{}}
-	if sql := c.setup(t, name); sql != "" {
-		r.exec(t, sql)
-	}
-	return r
 }
 
 // jsonString quotes s.

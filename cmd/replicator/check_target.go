@@ -50,6 +50,7 @@ func checkTarget(ctx context.Context, c *config, tables []knownTable, f *finding
 	} else {
 		f.ok("target", "PostgreSQL %s, database %s, role %s", facts.Release, facts.Database, facts.Role)
 	}
+	checkTLS(c, sink, f)
 	checkTwoPhase(ctx, c, sink, f)
 	checkGrants(c, facts, f)
 	if sink.FiresTriggers() {
@@ -57,6 +58,20 @@ func checkTarget(ctx context.Context, c *config, tables []knownTable, f *finding
 			"role %s may not set session_replication_role: triggers and foreign keys of the target's tables are at work, and may refuse what the source allowed", facts.Role)
 	} else {
 		f.ok("triggers", "the target's triggers and foreign keys do not fire for replicated rows")
+	}
+}
+
+// checkTLS says how the connection to the target is encrypted. That the URL leaves it to the server is no error, and no secret either.
+func checkTLS(c *config, sink *postgres.Sink, f *findings) {
+	switch version := sink.TLS(); {
+	case !postgres.SaysTLS(c.Target.URL) && version == "":
+		f.warn("tls", adviceSSLMode, "target.url has no sslmode, and the connection is not encrypted")
+	case !postgres.SaysTLS(c.Target.URL):
+		f.warn("tls", adviceSSLMode, "target.url has no sslmode: the connection is encrypted (%s) as long as the server offers it, and its certificate is not looked at", version)
+	case version == "":
+		f.ok("tls", "the connection is not encrypted, as target.url says")
+	default:
+		f.ok("tls", "the connection is encrypted (%s)", version)
 	}
 }
 

@@ -96,7 +96,7 @@ func TestCommandsOnAPipeline(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, 10)
 	want := map[string]string{
-		"brokers": "ok", "topics": "error", "schema_changes": "warning", "target": "ok", "two-phase": "ok",
+		"brokers": "ok", "topics": "error", "schema_changes": "warning", "target": "ok", "tls": "ok", "two-phase": "ok",
 		"own tables": "ok", "schemas": "ok", "triggers": "ok", "store": "ok",
 	}
 	if got := levels(facts[[]finding](t, exitPreflight, "check", "--config", s.file)); !reflect.DeepEqual(got, want) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,6 +19,8 @@ import (
 	"replicator/schema"
 	"replicator/sqlgen"
 	"replicator/txnsink/mysql"
+	"replicator/txnsink/postgres"
+	verifymysql "replicator/verify/mysql"
 )
 
 // configKeys is every key of the configuration file, in the order of config.example.yaml, and where its value goes.
@@ -276,9 +277,8 @@ func databaseURL(p *string, s string) error {
 		if err := mysql.CheckURL(s); err != nil {
 			return err
 		}
-	} else if _, err := url.Parse(s); err != nil {
-		// The parser's error repeats what it could not read, and that may be the password.
-		return errors.New("cannot be read as a URL; characters such as @ / # % of a password must be percent-encoded, or come from ${NAME}, which encodes them")
+	} else if err := postgres.CheckURL(s); err != nil {
+		return err
 	}
 	*p = s
 	return nil
@@ -292,9 +292,13 @@ func verifySource(p *string) secret {
 		case s == "":
 		case !slices.Contains([]string{"mysql", "mariadb", "postgres", "postgresql"}, scheme):
 			return errors.New("must be a URL of the source database, as in mysql://user:${MYSQL_PASSWORD}@host:3306/, or mariadb:// or postgres://")
+		case isMySQL(s):
+			if err := verifymysql.CheckURL(s); err != nil {
+				return err
+			}
 		default:
-			if _, err := url.Parse(s); err != nil {
-				return errors.New("cannot be read as a URL; characters such as @ / # % of a password must be percent-encoded, or come from ${NAME}, which encodes them")
+			if err := postgres.CheckURL(s); err != nil {
+				return err
 			}
 		}
 		*p = s

@@ -61,6 +61,8 @@ func TestConfigErrorsNameLineKeyAndRemedy(t *testing.T) {
 		{"checkpoint: {store: 'redis://u:secret@h/d'}", "c.yaml:7: checkpoint.store: must be target (tables in the target database), file:DIR, or a postgres://, mysql:// or mariadb:// URL"},
 		{"checkpoint: {store: 'mysql://u:secret@h'}", "c.yaml:7: checkpoint.store: must name the database, as in mysql://user@host:3306/database: the replicator's own tables are in it"},
 		{"checkpoint: {store: 'postgres://u:sec%zzret@h/d'}", "c.yaml:7: checkpoint.store: cannot be read as a URL; characters such as @ / # % of a password must be percent-encoded, or come from ${NAME}, which encodes them"},
+		{"verify: {source: 'mysql://u:secret@h/?tls=preferred'}", "c.yaml:7: verify.source: tls_configuration: the URL has a tls that there is not; it must be true, false, skip-verify"},
+		{"verify: {source: 'postgres://u:secret@h/d?sslmode=prefer'}", "c.yaml:7: verify.source: tls_configuration: has sslmode=prefer, which goes on in plain text where TLS fails; it must be disable, require, verify-ca, verify-full"},
 		{"schema: {create: perhaps}", `c.yaml:7: schema.create: "perhaps" must be true or false`},
 		{"schema: {types: {nul: keep}}", `c.yaml:7: schema.types.nul: "keep" is none of its values; it must be stop, strip or replace`},
 		{"schema: {evolve: never}", `c.yaml:7: schema.evolve: "never" is none of its values; it must be stop, evolve, lenient or ignore`},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"regexp"
@@ -38,13 +39,17 @@ func openSides(ctx context.Context, c *config, sessions int) (_ *sides, err erro
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if s.source, err = s.open(ctx, c, c.Verify.Source, sessions); err != nil {
+	if s.source, err = s.open(ctx, c, c.Verify.Source, nil, sessions); err != nil {
 		return nil, fmt.Errorf("open verify.source: %w", err)
 	}
 	if db, ok := s.source.(*postgres.DB); ok {
 		s.database = db.Database()
 	}
-	if s.target, err = s.open(ctx, c, c.Target.URL, sessions); err != nil {
+	t, err := c.Target.loadTLS()
+	if err != nil {
+		return nil, err
+	}
+	if s.target, err = s.open(ctx, c, c.Target.URL, t, sessions); err != nil {
 		return nil, fmt.Errorf("open target.url: %w", err)
 	}
 	return s, nil
@@ -52,7 +57,7 @@ func openSides(ctx context.Context, c *config, sessions int) (_ *sides, err erro
 
 func isPostgres(url string) bool { return strings.HasPrefix(url, "postgres") }
 
-func (s *sides) open(ctx context.Context, c *config, url string, sessions int) (verify.Side, error) {
+func (s *sides) open(ctx context.Context, c *config, url string, t *tls.Config, sessions int) (verify.Side, error) {
 	if isPostgres(url) {
 		db, err := postgres.Open(ctx, url, sessions)
 		if err != nil {
@@ -61,7 +66,7 @@ func (s *sides) open(ctx context.Context, c *config, url string, sessions int) (
 		s.closers = append(s.closers, db.Close)
 		return db, nil
 	}
-	db, err := mysql.Open(ctx, mysql.Config{URL: url, Sessions: sessions, Nul: c.Schema.Types.Nul})
+	db, err := mysql.Open(ctx, mysql.Config{URL: url, TLS: t, Sessions: sessions, Nul: c.Schema.Types.Nul})
 	if err != nil {
 		return nil, err
 	}

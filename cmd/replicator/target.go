@@ -27,6 +27,9 @@ func (c *targetConfig) loadTLS() (*tls.Config, error) {
 	return t, nil
 }
 
+// adviceSSLMode is what to do about a postgres:// URL that leaves TLS to the server.
+const adviceSSLMode = "set sslmode in target.url to verify-full, or to disable if nobody else can read or write what goes between here and the server"
+
 // openSink connects to the target.
 func openSink(ctx context.Context, c *config, log *slog.Logger) (txnsink.Sink, error) {
 	if isMySQL(c.Target.URL) {
@@ -41,6 +44,19 @@ func openSink(ctx context.Context, c *config, log *slog.Logger) (txnsink.Sink, e
 		return nil, err
 	}
 	return s, nil
+}
+
+// logTLS notes whether the connection to the target is encrypted, and warns where that was left to the server.
+func logTLS(c *config, sink txnsink.Sink, log *slog.Logger) {
+	encrypted := c.Target.TLS.On // with MySQL and MariaDB the driver never goes on without
+	if s, ok := sink.(*postgres.Sink); ok {
+		encrypted = s.TLS() != ""
+		if !postgres.SaysTLS(c.Target.URL) {
+			log.Warn("target.url leaves it to the server whether the connection is encrypted", "pipeline", c.Pipeline, "encrypted", encrypted, "do", adviceSSLMode)
+			return
+		}
+	}
+	log.Info("connected to the target", "pipeline", c.Pipeline, "encrypted", encrypted)
 }
 
 func openPostgres(ctx context.Context, c *config, log *slog.Logger) (*postgres.Sink, error) {

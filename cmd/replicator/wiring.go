@@ -191,6 +191,7 @@ func (e *ends) connect(ctx context.Context, c *config, log *slog.Logger) (err er
 	if e.sink, err = openSink(ctx, c, log); err != nil {
 		return err
 	}
+	logTLS(c, e.sink, log)
 	if c.Delivery == checkpoint.TwoPhase {
 		if err := mustPrepare(ctx, e.sink, c.Workers, log); err != nil {
 			return err

@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"regexp"
@@ -42,6 +43,7 @@ const (
 	errBinlogFormat      = 1665 // READ COMMITTED with binlog_format STATEMENT
 	errKilled            = 1927 // MariaDB: connection was killed
 
+	adviceTLS      = "set target.tls.ca to the file of the authority that signed the server's certificate, target.tls.server_name to the name that it is for, and TLS up on a server that has none"
 	adviceOnePhase = "or set delivery to one-phase, which needs no prepared transactions"
 )
 
@@ -102,6 +104,10 @@ func plain(err error) error {
 	}
 	var e *mysql.MySQLError
 	if !errors.As(err, &e) {
+		var certificate *tls.CertificateVerificationError
+		if errors.As(err, &certificate) || errors.Is(err, mysql.ErrNoTLS) {
+			return permanent("tls_configuration: %v: %s", err, adviceTLS)
+		}
 		out := &serverError{text: err.Error()}
 		for _, cause := range []error{context.Canceled, context.DeadlineExceeded} {
 			if errors.Is(err, cause) {

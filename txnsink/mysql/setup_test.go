@@ -222,8 +222,9 @@ func TestURLsAreReadStrictly(t *testing.T) {
 func TestTLSIsNotWeakened(t *testing.T) {
 	onEach(t, func(t *testing.T, server *mysqlserver.Server) {
 		u := newDatabase(t, server)
-		if _, err := Open(t.Context(), Config{URL: u, Pipeline: "p", TLS: &tls.Config{MinVersion: tls.VersionTLS12}}); err == nil {
-			t.Error("an unknown certificate, or none, was accepted")
+		_, err := Open(t.Context(), Config{URL: u, Pipeline: "p", TLS: &tls.Config{MinVersion: tls.VersionTLS12}})
+		if err == nil || !txnsink.Permanent(err) || !strings.Contains(err.Error(), "tls_configuration") || !strings.Contains(err.Error(), "target.tls.ca") {
+			t.Errorf("an unknown certificate, or none: got %v", err)
 		}
 	})
 }

@@ -2,8 +2,10 @@ package postgres
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -51,9 +53,17 @@ func (s *Sink) connect(ctx context.Context, name string) (*pgx.Conn, error) {
 		return nil, fmt.Errorf("set up a session on the target: %w", plain(err))
 	}
 	s.mu.Lock()
-	s.replica = replica
+	s.replica, s.tls = replica, tlsVersion(conn.PgConn().Conn())
 	s.mu.Unlock()
 	return conn, nil
+}
+
+// tlsVersion says how a connection is encrypted; "" if it is not.
+func tlsVersion(c net.Conn) string {
+	if t, ok := c.(*tls.Conn); ok {
+		return tls.VersionName(t.ConnectionState().Version)
+	}
+	return ""
 }
 
 // connectError adds what to do about an error that will come again.

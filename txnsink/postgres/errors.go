@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"strings"
@@ -36,6 +38,8 @@ const (
 	adviceOnePhase         = "or set delivery to one-phase, which is exactly once without prepared transactions"
 	adviceTwoPhase         = "set max_prepared_transactions to at least twice the number of workers plus 2 in postgresql.conf and restart the server, "
 	disabledTwoPhase       = "prepared transactions are disabled on the target (max_prepared_transactions is 0): " + adviceTwoPhase + adviceOnePhase
+	refusedTLS             = "server refused TLS connection" // pgx has no type for it
+	adviceTLS              = "give the database's URL the sslmode that the server serves, in sslrootcert the file of the authority that signed its certificate, and the host that the certificate is for"
 	exhaustedTwoPhaseText  = "the target has no free slot for a prepared transaction: look into pg_prepared_xacts for forgotten ones, or " + adviceTwoPhase
 )
 
@@ -78,6 +82,9 @@ func plain(err error) error {
 	}
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
+		if untrusted(err) {
+			return permanent("tls_configuration: %v: %s", err, adviceTLS)
+		}
 		out := &serverError{text: err.Error()}
 		for _, cause := range []error{context.Canceled, context.DeadlineExceeded} {
 			if errors.Is(err, cause) {
@@ -99,6 +106,16 @@ func plain(err error) error {
 		return &serverError{text: text + ": is the target a standby?"}
 	}
 	return &serverError{text: text}
+}
+
+// untrusted says whether no session began because TLS did not: the server has none, or its certificate does not show that it is the
+// server that was asked for.
+func untrusted(err error) bool {
+	var (
+		certificate *tls.CertificateVerificationError
+		authority   x509.UnknownAuthorityError // what pgx says with sslmode=verify-ca
+	)
+	return errors.As(err, &certificate) || errors.As(err, &authority) || strings.Contains(err.Error(), refusedTLS)
 }
 
 // message returns a server's message with its code, and without what may be a row's value: the Detail, and in the classes of data

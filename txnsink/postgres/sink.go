@@ -41,7 +41,8 @@ type Sink struct {
 	workers  map[int]*worker
 	controls []*pgx.Conn // idle ones
 	closed   bool
-	replica  bool // sessions fire no user's triggers
+	replica  bool   // sessions fire no user's triggers
+	tls      string // the version that sessions speak, or nothing
 }
 
 var _ txnsink.Sink = (*Sink)(nil)
@@ -82,6 +83,13 @@ func (s *Sink) FiresTriggers() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.replica
+}
+
+// TLS returns the version of TLS that the sessions speak, as in TLS 1.3, and "" if what they send can be read on the way.
+func (s *Sink) TLS() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tls
 }
 
 // Dialect returns PostgreSQL's.

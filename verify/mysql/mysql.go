@@ -2,12 +2,14 @@ package mysql
 
 import (
 	"context"
+	"crypto/tls"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +25,9 @@ const (
 	connectTimeout = 10 * time.Second
 )
 
+// tlsValues are those of the URL's tls.
+var tlsValues = []string{"true", "false", "skip-verify"}
+
 // settings decide how values are written, and that nothing is changed. A server's sql_mode may forbid zero dates in comparisons; what
 // the catalog says of AUTO_INCREMENT may be a day old.
 const settings = "SET SESSION time_zone = '+00:00', sql_mode = '', transaction_read_only = 1, sql_select_limit = DEFAULT /*!80000 , information_schema_stats_expiry = 0 */"
@@ -32,7 +37,8 @@ const olderSettings = "SET SESSION time_zone = '+00:00', sql_mode = '', tx_read_
 
 // Config is how a database is opened.
 type Config struct {
-	URL      string // mysql://user:password@host:3306/database, or mariadb://; the database is optional. tls=true encrypts
+	URL      string      // mysql://user:password@host:3306/database, or mariadb://; the database is optional. tls=true encrypts
+	TLS      *tls.Config // how to speak TLS, in place of the URL's tls; nil: as the URL says
 	Sessions int
 	Nul      string // schema.types.nul: what the pipeline makes of NUL in text: stop, strip or replace
 }
@@ -51,6 +57,12 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.TLS != nil {
+		parsed.TLS = c.TLS.Clone()
+		if parsed.TLS.ServerName == "" {
+			parsed.TLS.ServerName, _, _ = net.SplitHostPort(parsed.Addr)
+		}
+	}
 	inner, err := mysql.NewConnector(parsed)
 	if err != nil {
 		return nil, errors.New("the URL cannot be used") // the driver's error may show the password
@@ -62,6 +74,12 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	return &DB{db, c.Nul}, nil
+}
+
+// CheckURL says whether a URL can be one of a server's. Its error does not show it.
+func CheckURL(text string) error {
+	_, err := parseURL(text)
+	return err
 }
 
 // parseURL never shows the URL, which holds the password.
@@ -78,7 +96,10 @@ func parseURL(text string) (*mysql.Config, error) {
 		if name != "tls" {
 			return nil, fmt.Errorf("the URL has the parameter %s; it takes tls alone", name)
 		}
-		c.TLSConfig = values[0]
+		// The driver knows preferred as well, which goes on in plain text with a server that has no TLS, or seems to have none.
+		if c.TLSConfig = values[0]; !slices.Contains(tlsValues, c.TLSConfig) {
+			return nil, errors.New("tls_configuration: the URL has a tls that there is not; it must be " + strings.Join(tlsValues, ", "))
+		}
 	}
 	port := u.Port()
 	if port == "" {

@@ -40,8 +40,12 @@ type Config struct {
 	Durable                 bool              // fsync: survive a crash of the machine and not only of the server
 	Settings                map[string]string // more settings of postgresql.conf
 	Release                 string            // a release that is downloaded, such as 18.3.0; empty: the server of this machine, or else one of our choice
+	TLS                     *KeyPair          // the server speaks TLS, to those who ask for it
 	Cache                   string            // where downloaded programs are kept; empty: the user's cache directory, for root /var/cache
 }
+
+// KeyPair is a server's certificate and its private key, in PEM format.
+type KeyPair struct{ Certificate, Key []byte }
 
 // Server is a running (or killed) server. Its methods are called by one goroutine, except URL.
 type Server struct {
@@ -67,7 +71,7 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 		return nil, fmt.Errorf("make the server's directory: %w", err)
 	}
 	s := &Server{bin: bin, dir: dir, args: c.settings()}
-	if err := s.create(ctx); err != nil {
+	if err := errors.Join(s.create(ctx), s.useTLS(c.TLS)); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	for range portTries {
@@ -134,6 +138,22 @@ func (s *Server) create(ctx context.Context) error {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb in %s: %w: %s", s.bin, err, strings.TrimSpace(string(out)))
 	}
+	return nil
+}
+
+// useTLS gives the server a certificate. PostgreSQL wants the key's file to be of its own user, and closed to others.
+func (s *Server) useTLS(pair *KeyPair) error {
+	if pair == nil {
+		return nil
+	}
+	for name, content := range map[string][]byte{"server.crt": pair.Certificate, "server.key": pair.Key} {
+		file := filepath.Join(s.dir, name)
+		if err := errors.Join(os.WriteFile(file, content, 0o600), giveAway(file)); err != nil {
+			return err
+		}
+	}
+	s.args = append(s.args, "-c", "ssl=on",
+		"-c", "ssl_cert_file="+filepath.Join(s.dir, "server.crt"), "-c", "ssl_key_file="+filepath.Join(s.dir, "server.key"))
 	return nil
 }
 

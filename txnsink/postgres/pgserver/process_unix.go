@@ -41,13 +41,13 @@ func cacheDir() (string, error) {
 	return os.UserCacheDir()
 }
 
-// giveAway makes the server's user the owner of dir.
-func giveAway(dir string) error {
+// giveAway makes the server's user the owner of a file or a directory.
+func giveAway(path string) error {
 	uid, gid, other := serverUser()
 	if !other {
 		return nil
 	}
-	return os.Chown(dir, uid, gid)
+	return os.Chown(path, uid, gid)
 }
 
 // unprivileged makes cmd run as the server's user. It gets a process group of its own: an interrupt typed at a terminal is

@@ -173,7 +173,7 @@ func (t *tables) base(v *version) *version {
 		v = list[len(list)-2]
 	}
 	for ; v != nil; v = v.was {
-		if n := t.known(v.name); n != nil && n.Table != nil && v.table != nil && n.covers(v) {
+		if v.table != nil && t.noted(v.name) == v {
 			return v
 		}
 	}

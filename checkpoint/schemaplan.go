@@ -216,8 +216,8 @@ func inTurn(plans []SchemaPlan) []SchemaPlan {
 		if i < 0 {
 			for _, p := range plans {
 				p.Statements = nil
-				p.Refused = append(p.Refused, &sqlgen.Refusal{Kind: sqlgen.RenameTable, Table: p.Target,
-					Err: errors.New("tables have traded their names since: run the pipeline until it has caught up")})
+				traded := errors.New("tables have traded their names since: run the pipeline until it has caught up")
+				p.Refused = append(p.Refused, &sqlgen.Refusal{Kind: sqlgen.RenameTable, Table: p.Target, Err: traded})
 				out = append(out, p)
 			}
 			return out

@@ -43,15 +43,22 @@ func (t *tables) readNotes(ctx context.Context) error {
 // known returns the note of a source table.
 func (t *tables) known(name sourceTable) *tableNote { return t.notes[name.String()] }
 
-// applied says whether the target has what v says, or something later.
+// applied says whether the target has what v says, or something later. Without a note it may be in the target by the name that it was
+// given afterwards. A note of v's name may be of a table that took the name later: then v is past, unless the target has v's
+// table by a former name still.
 func (t *tables) applied(v *version) bool {
-	for ; v != nil; v = v.next {
-		// Without a note it may be in the target by the name that it was given afterwards.
-		if n := t.known(v.name); n != nil && n.covers(v) {
+	past := false
+	for u := v; u != nil; u = u.next {
+		n := t.known(u.name)
+		if n == nil || !n.covers(u) {
+			continue
+		}
+		if u.table == nil || t.leads(u) {
 			return true
 		}
+		past = true
 	}
-	return false
+	return past && !t.has(v)
 }
 
 // covers says whether the target had v, or something later of its name, when the note was written.
@@ -100,11 +107,9 @@ func (t *tables) steps(v *version) []*version {
 		list := t.history.versions[v.name]
 		list = list[:slices.Index(list, v)+1]
 		if t.known(v.name) == nil {
-			first := len(list)
-			for i, u := range list {
-				if u.was != nil && u.was.name != u.name && t.has(u.was) {
-					first = i
-				}
+			first := slices.IndexFunc(list, func(u *version) bool { return u.was != nil && u.was.name != u.name && t.has(u.was) })
+			if first < 0 {
+				first = len(list)
 			}
 			list = list[first:]
 		}
@@ -127,14 +132,41 @@ func (t *tables) steps(v *version) []*version {
 	return out
 }
 
-// has says whether the target was given the table of v, or what became it.
+// has says whether the target was given the table of v, or what became it. A note of its name may be of another table, which took the
+// name when this one, without a row, had left it.
 func (t *tables) has(v *version) bool {
 	for ; v != nil; v = v.was {
-		if n := t.known(v.name); n != nil && n.Table != nil {
+		if t.leads(v) {
 			return true
 		}
 	}
 	return false
+}
+
+// leads says whether what the target has by v's name is v's table, then or later.
+func (t *tables) leads(v *version) bool {
+	noted := t.noted(v.name)
+	for u := v; u != nil && noted != nil; u = u.next {
+		if u == noted {
+			return true
+		}
+	}
+	return false
+}
+
+// noted returns the version of the table of this name that the target has; nil: it has none.
+func (t *tables) noted(name sourceTable) *version {
+	n := t.known(name)
+	if n == nil || n.Table == nil {
+		return nil
+	}
+	list := t.history.versions[name]
+	for i := len(list) - 1; i >= 0; i-- {
+		if n.covers(list[i]) {
+			return list[i]
+		}
+	}
+	return nil
 }
 
 // step brings the target to v from the version before. e is the event that asks for it; nil: there is none.
@@ -144,6 +176,9 @@ func (t *tables) step(ctx context.Context, v *version, e *debezium.Event) error 
 		was = v.was.name
 	}
 	old := t.known(was)
+	if v.was != nil && !t.leads(v.was) {
+		old = nil
+	}
 	n := &tableNote{At: v.at, Offset: v.offset, Table: v.table}
 	changed := map[sourceTable]*tableNote{v.name: n}
 	if old != nil {

@@ -189,9 +189,12 @@ func (r *router) apply(ctx context.Context, end int64) error {
 	if err := r.quiesce(ctx); err != nil {
 		return err
 	}
-	for _, v := range r.tables.pending(end) {
-		if err := r.tables.bring(ctx, &need{steps: r.tables.steps(v)}, nil); err != nil {
-			return err
+	// A table that was renamed may have been renamed once more.
+	for list, before := r.tables.pending(end), []*version(nil); !slices.Equal(list, before); list, before = r.tables.pending(end), list {
+		for _, v := range list {
+			if err := r.tables.bring(ctx, &need{steps: r.tables.steps(v)}, nil); err != nil {
+				return err
+			}
 		}
 	}
 	r.progress.DDL = r.tables.ddl

@@ -173,7 +173,7 @@ func (t *tables) base(v *version) *version {
 		v = list[len(list)-2]
 	}
 	for ; v != nil; v = v.was {
-		if n := t.known(v.name); n != nil && n.Table != nil && v.table != nil && n.covers(v) {
+		if v.table != nil && t.noted(v.name) == v {
 			return v
 		}
 	}
@@ -216,8 +216,8 @@ func inTurn(plans []SchemaPlan) []SchemaPlan {
 		if i < 0 {
 			for _, p := range plans {
 				p.Statements = nil
-				p.Refused = append(p.Refused, &sqlgen.Refusal{Kind: sqlgen.RenameTable, Table: p.Target,
-					Err: errors.New("tables have traded their names since: run the pipeline until it has caught up")})
+				traded := errors.New("tables have traded their names since: run the pipeline until it has caught up")
+				p.Refused = append(p.Refused, &sqlgen.Refusal{Kind: sqlgen.RenameTable, Table: p.Target, Err: traded})
 				out = append(out, p)
 			}
 			return out

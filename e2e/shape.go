@@ -96,8 +96,10 @@ func sharedName(name string) string {
 }
 
 var (
-	cast   = regexp.MustCompile(`::[a-z ]+(\([0-9,]+\))?( [a-z ]+)?$`)
-	moment = regexp.MustCompile(`(?i)^(current_timestamp|now)(\([0-9]*\))?$`)
+	cast = regexp.MustCompile(`::[a-z ]+(\([0-9,]+\))?( [a-z ]+)?$`)
+	// MySQL fills a default's fraction up with zeros.
+	noFraction = regexp.MustCompile(`(:[0-9]{2})\.0+$`)
+	moment     = regexp.MustCompile(`(?i)^(current_timestamp|now)(\([0-9]*\))?$`)
 )
 
 // literal is a default in a text that both databases come to.
@@ -112,7 +114,7 @@ func literal(s string) string {
 	if n, ok := new(big.Rat).SetString(strings.Trim(s, "()")); ok {
 		return n.RatString()
 	}
-	return strconv.Quote(s)
+	return strconv.Quote(noFraction.ReplaceAllString(s, "$1"))
 }
 
 var mysqlType = regexp.MustCompile(`^([a-z]+)(?:\(([0-9]+)(?:,([0-9]+))?\))?( unsigned)?`)

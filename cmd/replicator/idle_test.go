@@ -23,12 +23,17 @@ type daemon struct {
 // background starts a run that cuts a checkpoint when four events are there, and not before.
 func (r *caseRun) background(t *testing.T) *daemon {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	d := &daemon{cancel: cancel, code: make(chan int, 1)}
 	args := []string{"run", "--config", r.file(t), "--set", "checkpoint.rows=4", "--set", "checkpoint.interval=1m", "--set", "checkpoint.min_interval=1m"}
 	for _, k := range slices.Sorted(maps.Keys(r.config)) {
 		args = append(args, "--set", k+"="+r.config[k])
 	}
+	return startDaemon(t, args...)
+}
+
+func startDaemon(t *testing.T, args ...string) *daemon {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	d := &daemon{cancel: cancel, code: make(chan int, 1)}
 	go func() { d.code <- Main(ctx, args, strings.NewReader(""), new(bytes.Buffer), &d.errs) }()
 	return d
 }

@@ -22,9 +22,9 @@ setup: $(TOOLS)/golangci-lint-$(LINT) ## download modules, build the linter, loo
 	@echo "tests also run MySQL 9, MySQL 8.0 and MariaDB: e2e/lab/lab install-servers (root on Debian) installs them outside of the system's services"
 
 .PHONY: build
-build: ## build bin/replicator
+build: ## build bin/replicator, static; the same commit and Go make the same bytes
 	@echo "building bin/replicator $(VERSION)"
-	@go build -trimpath -ldflags '-X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/replicator ./cmd/replicator
+	@CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/replicator ./cmd/replicator
 
 .PHONY: man
 man: build ## man pages into bin/man; bin/replicator completion writes shell completions

@@ -121,6 +121,7 @@ func (a *app) run(ctx context.Context, c *config, f *runFlags) (err error) {
 		}
 	}
 	port.Attach(&p, redact)
+	defer a.manager(log).attach(ctx, &p)()
 	if err := checkpoint.Run(ctx, p); err != nil {
 		port.Ended(err, redact(err.Error()))
 		return inPipeline(c, err)

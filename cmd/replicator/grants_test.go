@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -36,27 +35,6 @@ func as(t *testing.T, text, role string) string {
 	}
 	u.User = url.UserPassword(role, "sesame")
 	return u.String()
-}
-
-// dieAt runs until a statement is sent, and goes away before its answer.
-func (r *caseRun) dieAt(t *testing.T, statement string) {
-	t.Helper()
-	whole := r.target
-	b, through := newBreaker(t, whole, statement, true)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	go func() {
-		select {
-		case <-b.fired:
-		case <-ctx.Done():
-		}
-		cancel()
-	}()
-	r.target = through
-	if code, stderr := r.runContext(ctx, t); ctx.Err() == nil {
-		t.Fatalf("the connection was not cut; exit code %d:\n%s", code, stderr)
-	}
-	r.target = whole
 }
 
 // TestTheWrittenGrantsOfPostgreSQLAreEnough for a recorded stream with all its schema changes: the own tables and the target's are
@@ -95,7 +73,7 @@ func TestTheWrittenGrantsOfPostgreSQLRecover(t *testing.T) {
 	r.target = as(t, r.url, role)
 	r.config["schema.evolve"] = "stop"
 	r.produce(t, r.records(t)...)
-	r.dieAt(t, "COMMIT PREPARED")
+	r.dieAt(t, "COMMIT PREPARED", true)
 	if code, stderr := r.run(t); code != exitDone {
 		t.Fatalf("exit code %d:\n%s", code, stderr)
 	}
@@ -126,7 +104,7 @@ func TestTheWrittenGrantsOfMySQLAreEnough(t *testing.T) {
 				want = r.result(t, "")
 			case "58":
 				want = caseResult{Query: "SELECT count(*), sum(amt) FROM pay", Rows: [][]*string{{ptr("3"), ptr("60")}}}
-				r.dieAt(t, "XA COMMIT")
+				r.dieAt(t, "XA COMMIT", true)
 			}
 			if code, stderr := r.run(t); code != exitDone {
 				t.Fatalf("%s: exit code %d:\n%s", number, code, stderr)

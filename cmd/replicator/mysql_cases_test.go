@@ -75,9 +75,10 @@ func TestMySQLSchemaCases(t *testing.T) {
 // answer comes back, and then no further.
 func (r *caseRun) dieAt(t *testing.T, trigger string, before bool) {
 	t.Helper()
-	b, through := newBreaker(t, r.url, trigger, before)
+	whole := r.target
+	b, through := newBreaker(t, whole, trigger, before)
 	r.target = through
-	defer func() { r.target = r.url }()
+	defer func() { r.target = whole }()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {

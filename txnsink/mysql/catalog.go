@@ -21,11 +21,11 @@ func (s *Sink) Table(ctx context.Context, name schema.Name) (*schema.Table, erro
 }
 
 func (s *Sink) readTable(ctx context.Context, name schema.Name) (*schema.Table, error) {
-	const query = `SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, COALESCE(ENGINE, ''), TABLE_COMMENT FROM information_schema.TABLES
+	const query = `SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, COALESCE(ENGINE, ''), TABLE_COMMENT, COALESCE(TABLE_COLLATION, '') FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ?`
 	t := &schema.Table{Name: name}
-	var kind, engine string
-	err := s.control.QueryRowContext(ctx, query, name.Schema, name.Table).Scan(&t.Name.Schema, &t.Name.Table, &kind, &engine, &t.Comment)
+	var kind, engine, collation string
+	err := s.control.QueryRowContext(ctx, query, name.Schema, name.Table).Scan(&t.Name.Schema, &t.Name.Table, &kind, &engine, &t.Comment, &collation)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, nil
@@ -36,7 +36,7 @@ WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ?`
 	case !strings.EqualFold(engine, "InnoDB"):
 		return nil, permanent("%s has the engine %s, whose rows no transaction holds back: ALTER TABLE %s ENGINE = InnoDB", t.Name, engine, t.Name)
 	}
-	hidden, err := s.readColumns(ctx, t)
+	hidden, err := s.readColumns(ctx, t, collation)
 	if err != nil {
 		return nil, err
 	}
@@ -49,12 +49,13 @@ WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ?`
 // generatedKey is the invisible primary key that sql_generate_invisible_primary_key adds to a table without one.
 const generatedKey = "my_row_id"
 
-// readColumns reads columns. hidden says that there is a generatedKey, which is left out: the table has no key of its own.
-func (s *Sink) readColumns(ctx context.Context, t *schema.Table) (hidden bool, err error) {
-	const query = `SELECT COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE = 'NO', COLUMN_DEFAULT, EXTRA, COLUMN_COMMENT, COALESCE(GENERATION_EXPRESSION, '') <> '', COALESCE(NULLIF(COLLATION_NAME,
-(SELECT TABLE_COLLATION FROM information_schema.TABLES t WHERE t.TABLE_SCHEMA = c.TABLE_SCHEMA AND t.TABLE_NAME = c.TABLE_NAME)), '')
-FROM information_schema.COLUMNS c WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? ORDER BY ORDINAL_POSITION`
-	rows, err := s.control.QueryContext(ctx, query, t.Name.Schema, t.Name.Table)
+// readColumns reads columns, of a table with this collation. hidden says that there is a generatedKey, which is left out: the table has
+// no key of its own.
+func (s *Sink) readColumns(ctx context.Context, t *schema.Table, collation string) (hidden bool, err error) {
+	const query = `SELECT COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE = 'NO', COLUMN_DEFAULT, EXTRA, COLUMN_COMMENT, COALESCE(GENERATION_EXPRESSION, '') <> '',
+	COALESCE(NULLIF(COLLATION_NAME, ?), '')
+FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? ORDER BY ORDINAL_POSITION`
+	rows, err := s.control.QueryContext(ctx, query, collation, t.Name.Schema, t.Name.Table)
 	if err != nil {
 		return false, err
 	}

@@ -144,7 +144,8 @@ func (s *Server) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	args := []string{"--datadir=" + s.data(), "--socket=" + s.socket(), "--pid-file=" + filepath.Join(s.dir, "pid"), "--port=" + strconv.Itoa(s.port)}
+	// A tmpdir of its own: a server of MariaDB that starts deletes the temporary tables that it finds there.
+	args := []string{"--datadir=" + s.data(), "--tmpdir=" + s.dir, "--socket=" + s.socket(), "--pid-file=" + filepath.Join(s.dir, "pid"), "--port=" + strconv.Itoa(s.port)}
 	if s.kind == MariaDB {
 		args = append([]string{"--no-defaults"}, args...)
 	}

@@ -43,7 +43,7 @@ func readText(t *testing.T, file string) string {
 }
 
 var (
-	fenced = regexp.MustCompile("(?ms)^ *```([a-z]*)\n(.*?)^ *```$")
+	fenced = regexp.MustCompile("(?ms)^ *```([a-z]*)[^\n]*\n(.*?)^ *```$")
 	quoted = regexp.MustCompile("`(replicator [^`]+)`")
 	// invoked finds the program in a line of shell, also where another command starts it, and what it is given.
 	invoked = regexp.MustCompile(`(?:^|[ /])replicator ((?:[a-z]|--)[^|;&>#]*)`)

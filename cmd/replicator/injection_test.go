@@ -14,7 +14,7 @@ import (
 // hostile are names and values that end a literal or an identifier, a statement or a comment, where they are not quoted.
 var hostile = []string{
 	`x"; DROP TABLE canary; --`, `x'; DROP TABLE canary; --`, "x`; DROP TABLE canary; #", `x\'; DROP TABLE canary; --`, `\`, `"`, `'`, "`", `""`, `''`,
-	`/*`, `*/ DROP TABLE canary`, `--`, `$$`, `$1`, `?`, `%s`, `${HOME}`, "a\nb", "a\r\tb", "\x1a", `a.b`, `"public"."canary"`, `été`, `名前`, "\u202e",
+	`/*`, `*/ DROP TABLE canary`, `--`, `$$`, `$1`, `?`, `%s`, `${HOME}`, "a\nb", "a\r\tb", "\x1a", `a.b`, `"public"."canary"`, `été`, "\u0928\u093e\u092e", "\u202e",
 	`E'\x27'`, `'||(SELECT 1)||'`, `0x27`, `:x`, `@v`, `{table}`,
 }
 

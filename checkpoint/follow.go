@@ -2,7 +2,6 @@ package checkpoint
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -72,8 +71,8 @@ func (r *router) quiesce(ctx context.Context) error {
 
 // hold withholds a partition if rows of other topics come before its next one.
 func (r *router) hold(ctx context.Context, j *job, i int) (bool, error) {
-	waits := r.tables.waitsFor(&j.events[i])
-	if len(waits) == 0 {
+	topics := r.tables.waitsFor(&j.events[i])
+	if len(topics) == 0 {
 		return false, nil
 	}
 	ends, err := r.reader.Ends(ctx)
@@ -81,16 +80,9 @@ func (r *router) hold(ctx context.Context, j *job, i int) (bool, error) {
 		return false, err
 	}
 	h := &held{jobs: []*job{j}, until: map[debezium.Partition]int64{}}
-	for _, w := range waits {
-		for p, end := range ends {
-			switch {
-			case p.Topic != w.topic || r.positions[p].Offset >= end || !r.held[p].precedes(w.before):
-			case r.waitsOn(p, j.batch.Partition):
-				return false, permanent(fmt.Errorf("the tables of the topics %s and %s have traded names more than once while rows of both wait in Kafka, "+
-					"so nothing tells in which order they belong: leave the two out (tables: skip), and take them into a new pipeline with a new snapshot", j.batch.Partition.Topic, p.Topic))
-			default:
-				h.until[p] = end
-			}
+	for p, end := range ends {
+		if slices.Contains(topics, p.Topic) && r.positions[p].Offset < end && r.held[p] == nil {
+			h.until[p] = end
 		}
 	}
 	if len(h.until) == 0 {
@@ -103,30 +95,6 @@ func (r *router) hold(ctx context.Context, j *job, i int) (bool, error) {
 	r.held[p] = h
 	r.reader.Hold(p, true)
 	return true, nil
-}
-
-// precedes says whether what is held may come before a version: all that there is before it is read otherwise. Of a
-// partition that is not held nothing is known.
-func (h *held) precedes(v *version) bool {
-	if h == nil {
-		return true
-	}
-	p, ok := h.jobs[0].events[h.jobs[0].from].Source.Position()
-	return ok && v.after(p)
-}
-
-// waitsOn says whether a partition that is held waits for another, be it by way of others.
-func (r *router) waitsOn(from, to debezium.Partition) bool {
-	h := r.held[from]
-	if h == nil {
-		return false
-	}
-	for p := range h.until {
-		if p == to || r.waitsOn(p, to) {
-			return true
-		}
-	}
-	return false
 }
 
 // reached says whether all positions are at or after marks.

@@ -168,23 +168,17 @@ func (t *tables) pending(end int64) []*version {
 
 // waitsFor returns the topics whose rows come before e's: those of its table's former names. A replay reads them again, so it
 // does not matter whether the target has the new name.
-func (t *tables) waitsFor(e *debezium.Event) []wait {
-	var out []wait
+func (t *tables) waitsFor(e *debezium.Event) []string {
+	var out []string
 	for v := t.version(e); v != nil; v = v.was {
 		if v.was == nil || v.was.name == v.name {
 			continue
 		}
 		if topic := t.topicOf(v.was.name); topic != e.Partition.Topic {
-			out = append(out, wait{topic, v})
+			out = append(out, topic)
 		}
 	}
 	return out
-}
-
-// wait is a topic whose rows from before a version come first.
-type wait struct {
-	topic  string
-	before *version
 }
 
 // widening is the columns, by the target's table, that a value did not fit into.

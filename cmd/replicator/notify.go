@@ -57,12 +57,15 @@ func (m *manager) attach(ctx context.Context, p *checkpoint.Config) func() {
 		m.send("STATUS=starting again after a failure: " + redact(err.Error()))
 	}
 	told := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
+	tell := func() {
 		m.send("STOPPING=1", "STATUS=cutting a last checkpoint")
 		close(told)
-	})
+	}
+	stop := context.AfterFunc(ctx, tell)
 	return func() {
-		if !stop() {
+		if ctx.Err() != nil && stop() {
+			tell() // the run ended before the function got its turn
+		} else if !stop() {
 			<-told
 		}
 		if err := m.conn.Close(); err != nil {

@@ -341,3 +341,27 @@ func (u *unseenChange) History(ctx context.Context, topic string, from int64) ([
 	}
 	return records, next, err
 }
+
+// TestRefusedRowMayFollowAChangeFoundMeanwhile: the change was read while the row waited to be applied, so that there is nothing more
+// to be read when the row is refused.
+func TestRefusedRowMayFollowAChangeFoundMeanwhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{log: &memoryLog{}, database: sinktest.NewMemory(), store: &memoryStore{}}
+		needed := strings.ReplaceAll(shape("CREATE", "pet", "id", "kind"), `"optional":true`, `"optional":false`)
+		w.log.change(2000, "CREATE TABLE pet (id INT PRIMARY KEY, kind VARCHAR(9) NOT NULL)", needed)
+		w.log.add(debezium.Partition{Topic: "s.d.pet"}, 0, rowAt(2005, "pet", "c", "", `{"id":1,"kind":"cat"}`))
+		w.log.add(debezium.Partition{Topic: "s.d.pet"}, 0, rowAt(2020, "pet", "c", "", `{"id":2,"kind":null}`))
+		err := later(t, w, func() {
+			time.Sleep(500 * time.Millisecond) // the rows are routed, and applied after 10 s or when the change is found
+			w.log.change(2010, "ALTER TABLE pet MODIFY kind VARCHAR(9) NULL", shape("ALTER", "pet", "id", "kind"))
+			time.Sleep(time.Minute)
+		}, evolving, func(c *checkpoint.Config) { c.Interval, c.MinInterval, c.Rows = 10*time.Second, 10*time.Second, 1000 })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := w.database.Rows(schema.Name{Table: "pet"}), []string{"1|cat", "2|NULL"}; !slices.Equal(got, want) {
+			t.Errorf("pet = %q, want %q", got, want)
+		}
+	})
+}

@@ -218,12 +218,12 @@ func (t *tables) canWiden(name sourceTable, row *sqlgen.RowError) bool {
 	return true
 }
 
-// arrived says whether the schema-change topic has more to say of a table than it had.
+// arrived says whether the schema-change topic has more to say of a table than it had when the run began. What was read meanwhile counts
+// too: the row may have been folded before.
 func (t *tables) arrived(ctx context.Context, name sourceTable) bool {
-	before := len(t.history.versions[name])
 	if err := t.history.read(ctx); err != nil {
 		t.Log.Debug("looking for schema changes after a refused row", "error", err)
 		return false
 	}
-	return len(t.history.versions[name]) > before
+	return slices.ContainsFunc(t.history.versions[name], func(v *version) bool { return v.offset >= t.history.began })
 }

@@ -94,25 +94,8 @@ func TestCaseRestartBetweenPhases(t *testing.T) {
 		}
 	})
 	r := newCaseRunOn(t, server, loadCase(t, "67"))
-	b, through := newBreaker(t, r.url, "COMMIT PREPARED", true)
-	r.target = through
 	r.produce(t, r.records(t)...)
-	restarted := make(chan error, 1)
-	go func() {
-		<-b.fired
-		err := server.Kill()
-		if err == nil {
-			err = server.Restart(t.Context())
-		}
-		b.mend()
-		restarted <- err
-	}()
-	if code, stderr := r.run(t); code != exitDone {
-		t.Fatalf("exit code %d:\n%s", code, stderr)
-	}
-	if err := <-restarted; err != nil {
-		t.Fatal(err)
-	}
+	r.killServer(t, server, "COMMIT PREPARED", true)
 	r.expect(t, r.result(t, ""))
 	r.expect(t, caseResult{Query: "SELECT count(*) FROM pg_prepared_xacts", Rows: r.exec(t, "SELECT '0'")})
 }

@@ -97,7 +97,7 @@ func (r *caseRun) dieAt(t *testing.T, trigger string, before bool) {
 // started. The table has no key: a row that is there twice shows.
 func TestCaseRebalance(t *testing.T) {
 	t.Parallel()
-	for _, trigger := range []string{"PREPARE TRANSACTION", "COMMIT PREPARED"} {
+	for _, trigger := range []string{preparePostgres, "COMMIT PREPARED"} {
 		for _, before := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/before=%v", trigger, before), func(t *testing.T) {
 				t.Parallel()
@@ -110,7 +110,7 @@ func TestCaseRebalance(t *testing.T) {
 // TestMySQLCaseRebalance is TestCaseRebalance on MySQL and MariaDB.
 func TestMySQLCaseRebalance(t *testing.T) {
 	onMySQL(t, func(t *testing.T, server *mysqlserver.Server) {
-		for i, trigger := range []string{"XA PREPARE", "XA COMMIT"} {
+		for i, trigger := range []string{prepareMySQL, "XA COMMIT"} {
 			for _, before := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%s/before=%v", trigger, before), func(t *testing.T) {
 					newMySQLRun(t, server, "56", fmt.Sprintf("case_56_%d_%v", i, before)).dieAndStartTwice(t, trigger, before)

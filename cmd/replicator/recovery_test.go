@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/url"
 	"strings"
@@ -54,6 +53,16 @@ func newBreaker(t *testing.T, databaseURL, trigger string, before bool) (*breake
 	return b, u.String()
 }
 
+// stall makes connections stand still at the trigger in place of breaking, until the function that it returns is called. It is called
+// before any connection comes.
+func (b *breaker) stall() (resume func()) {
+	b.resume = make(chan struct{})
+	return sync.OnceFunc(func() {
+		b.mend()
+		close(b.resume)
+	})
+}
+
 func (b *breaker) accept() {
 	for {
 		client, err := b.listener.Accept()
@@ -94,7 +103,8 @@ func (b *breaker) keep(conns ...net.Conn) bool {
 
 // pipe copies until the trigger or an error. The messages of interest fit one read: they are short and sent alone. answer says that the
 // connection's next one is what the trigger's message is answered.
-func (b *breaker) pipe(dst io.Writer, src io.Reader, answer *atomic.Bool, client bool) {
+func (b *breaker) pipe(dst, src net.Conn, answer *atomic.Bool, client bool) {
+	defer b.refuse(dst) // as its peer is gone
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := src.Read(buf)

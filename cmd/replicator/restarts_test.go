@@ -151,9 +151,11 @@ type nothing struct{}
 func (nothing) Open(context.Context, debezium.Positions) (checkpoint.Reader, error) {
 	return nothing{}, nil
 }
+
 func (nothing) History(_ context.Context, _ string, from int64) ([]debezium.Record, int64, error) {
 	return nil, from, nil
 }
+
 func (nothing) Start() debezium.Positions                                  { return debezium.Positions{} }
 func (nothing) End() map[debezium.Partition]int64                          { return nil }
 func (nothing) Hold(debezium.Partition, bool)                              {}

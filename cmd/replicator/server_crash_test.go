@@ -87,11 +87,14 @@ func TestMySQLServerIsKilled(t *testing.T) {
 	})
 }
 
-// killServer runs the program, and kills the server and starts it again when the program sends a message that holds trigger.
-func (r *caseRun) killServer(t *testing.T, server interface {
+// killable is a server that can be killed and started again.
+type killable interface {
 	Kill() error
 	Restart(ctx context.Context) error
-}, trigger string, before bool) {
+}
+
+// killServer runs the program, and kills the server and starts it again when the program sends a message that holds trigger.
+func (r *caseRun) killServer(t *testing.T, server killable, trigger string, before bool) {
 	t.Helper()
 	b, through := newBreaker(t, r.url, trigger, before)
 	r.target = through

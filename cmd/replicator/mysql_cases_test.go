@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +22,7 @@ func TestMySQLCasesWithFaults(t *testing.T) {
 		t.Run("52", func(t *testing.T) { newMySQLRun(t, server, "52", "case_52").expireOffset(t) })
 		t.Run("60", func(t *testing.T) { newMySQLRun(t, server, "60", "case_60").lackPrivilege(t, server) })
 		t.Run("65", func(t *testing.T) { newMySQLRun(t, server, "58", "case_65").leaveOthers(t) })
+		t.Run("replay", func(t *testing.T) { newMySQLRun(t, server, "58", "replayed").replayElsewhere(t, server) })
 	})
 }
 
@@ -203,6 +206,52 @@ func (r *caseRun) leaveOthers(t *testing.T) {
 	for _, id := range []string{foreign, other} {
 		r.exec(t, fmt.Sprintf("XA ROLLBACK '%s'", id))
 	}
+}
+
+// replayElsewhere plays again into another database what came after a checkpoint; into the same tables is refused.
+func (r *caseRun) replayElsewhere(t *testing.T, server *mysqlserver.Server) {
+	t.Helper()
+	records := r.records(t)
+	r.produce(t, records[:2]...)
+	for i := range 2 {
+		if code, stderr := r.run(t); code != 0 {
+			t.Fatalf("exit code %d:\n%s", code, stderr)
+		}
+		if i == 0 {
+			r.produce(t, records[2:]...)
+		}
+	}
+	if err := server.CreateDatabase(t.Context(), "replay"); err != nil {
+		t.Fatal(err)
+	}
+	r.exec(t, "CREATE TABLE replay.pay LIKE pay")
+	file := r.file(t)
+	at := int64(0) // the checkpoint of the first run's rows
+	for _, c := range facts[[]checkpointFacts](t, exitDone, "checkpoints", "list", "--config", file) {
+		if c.Rows == 2 {
+			at = c.ID
+		}
+	}
+	code, exported, stderr := call(t, "checkpoints", "export", fmt.Sprint(at), "--config", file)
+	if code != exitDone {
+		t.Fatalf("export of checkpoint %d: exit code %d: %s", at, code, stderr)
+	}
+	out := filepath.Join(t.TempDir(), "checkpoint.json")
+	if err := os.WriteFile(out, []byte(exported), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again := []string{"--config", file, "--set", "pipeline=again"}
+	if code, _, stderr := call(t, append([]string{"checkpoints", "import", out}, again...)...); code != exitFailed || !strings.Contains(stderr, "to table replayed.pay") {
+		t.Errorf("import into tables that are ahead: exit code %d: %s", code, stderr)
+	}
+	again = append(again, "--set", "target.table=replay.{table}")
+	for _, args := range [][]string{{"checkpoints", "import", out}, {"run", "--until-caught-up"}} {
+		if code, _, stderr := call(t, append(args, again...)...); code != exitDone {
+			t.Fatalf("%v: exit code %d: %s", args, code, stderr)
+		}
+	}
+	r.expect(t, caseResult{Query: "SELECT id, amt FROM replay.pay", Rows: [][]*string{row("3", "30")}})
+	r.expect(t, caseResult{Query: "SELECT count(*), sum(amt) FROM pay", Rows: [][]*string{row("3", "60")}})
 }
 
 // pipeline is what configText calls the pipeline.

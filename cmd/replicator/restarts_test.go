@@ -13,7 +13,9 @@ import (
 
 const (
 	manyRestarts = 1000
-	inDoubtEvery = 10 // restarts; each costs MariaDB a fifth of a second, which it needs to let go of what another session has prepared
+	// inDoubtEvery restarts a process dies with a transaction prepared; otherwise its pipeline starts again in the same one. It costs MariaDB a fifth
+	// of a second, which it needs to let go of what another session has prepared.
+	inDoubtEvery = 10
 )
 
 // TestOthersOutliveAThousandRestarts starts a pipeline again and again, every tenth time after it died with a transaction prepared. The
@@ -66,9 +68,8 @@ func (r *caseRun) restartAThousandTimes(t *testing.T, elsewhere, query string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	died := 0
+	p, died := newRestarted(t, r.url, "restarted"), 0
 	for n := range manyRestarts {
-		p := newRestarted(t, r.url, "restarted")
 		start := p.run(t, store)
 		if start.RolledBack != died || start.Committed != 0 {
 			t.Fatalf("start %d rolled back %d transactions and committed %d, want %d and none", n, start.RolledBack, start.Committed, died)
@@ -77,9 +78,11 @@ func (r *caseRun) restartAThousandTimes(t *testing.T, elsewhere, query string) {
 		if n%inDoubtEvery == 0 {
 			died = 1
 			p.dieInDoubt(t, start.Epoch, start.Checkpoint+2) // the run's last checkpoint came after that of its start
+			p.close(t)
+			p = newRestarted(t, r.url, "restarted")
 		}
-		p.close(t)
 	}
+	p.close(t)
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,12 @@ func TestMySQLCasesWithFaults(t *testing.T) {
 	onMySQL(t, func(t *testing.T, server *mysqlserver.Server) {
 		t.Run("50", func(t *testing.T) { newMySQLRun(t, server, "50", "case_50").abortTransactions(t) })
 		t.Run("52", func(t *testing.T) { newMySQLRun(t, server, "52", "case_52").expireOffset(t) })
+		t.Run("54", func(t *testing.T) {
+			newMySQLRun(t, server, "54", "case_54").refusesAtTheSame(t, "SELECT count(*) FROM pay WHERE id > 1", "bad_record", "src1.public.pay[0] offset 1")
+		})
+		t.Run("57", func(t *testing.T) { // the earlier row is in the transaction, which the server would prepare
+			newMySQLRun(t, server, "57", "case_57").refusesAtTheSame(t, "SELECT count(*) FROM pay", "check_violation", "src1.public.pay[0] offset 1", "id=2")
+		})
 		t.Run("60", func(t *testing.T) { newMySQLRun(t, server, "60", "case_60").lackPrivilege(t, server) })
 		t.Run("65", func(t *testing.T) { newMySQLRun(t, server, "58", "case_65").leaveOthers(t) })
 		t.Run("replay", func(t *testing.T) { newMySQLRun(t, server, "58", "replayed").replayElsewhere(t, server) })
@@ -153,6 +159,20 @@ func TestCaseOthersPrepared(t *testing.T) {
 		r.expect(t, r.result(t, ""))
 	}
 	r.exec(t, "ROLLBACK PREPARED 'billing-app:42'")
+}
+
+// refusesAtTheSame wants the program to stop at a record, however often it is started, and to commit nothing that the query counts.
+func (r *caseRun) refusesAtTheSame(t *testing.T, query string, words ...string) {
+	t.Helper()
+	r.produce(t, r.records(t)...)
+	for range 2 {
+		code, stderr := r.run(t)
+		r.stopped(t, code, stderr, words...)
+		r.expect(t, caseResult{Query: query, Rows: [][]*string{row("0")}})
+		if rows := rowsText(r.exec(t, "XA RECOVER")); rows != "" {
+			t.Errorf("in doubt: %s", rows)
+		}
+	}
 }
 
 // lackPrivilege runs case 60 as a user who may not list prepared transactions. MariaDB lets everybody.

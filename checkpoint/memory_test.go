@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 
@@ -128,6 +129,7 @@ func (s *memoryStore) Close() error { return nil }
 // memoryLog is a Source: a fixed log of partitions whose batches end where the log says.
 type memoryLog struct {
 	partitions map[debezium.Partition][]debezium.Batch
+	turns      *rand.Rand // whose turn it is; nil: one after the other
 	mu         sync.Mutex // of history, which may grow while processes run
 	history    []debezium.Record
 }
@@ -233,6 +235,9 @@ func (r *memoryReader) Next(ctx context.Context) (debezium.Batch, error) {
 }
 
 func (r *memoryReader) next() (debezium.Batch, bool) {
+	if r.log.turns != nil && len(r.order) > 0 {
+		r.turn = r.log.turns.IntN(len(r.order))
+	}
 	for range r.order {
 		p := r.order[r.turn%len(r.order)]
 		r.turn++

@@ -174,6 +174,18 @@ func (t *tables) make(ctx context.Context, e *debezium.Event) error {
 	return err
 }
 
+// take makes the target's table that name's rows go to theirs alone. It reports true if rows went there by another of its names: one
+// batch's statements are in order for each [sqlgen.Target] only. The next such row looks its table up anew, and takes it back.
+func (t *tables) take(name sourceTable) bool {
+	target, taken := t.entry(name).target, false
+	for _, other := range t.history.names(name) {
+		if en := t.entries[other]; en != nil && other != name && target != nil && en.target != nil && en.target.Table.Name == target.Table.Name {
+			en.made, en.target, taken = false, nil, true
+		}
+	}
+	return taken
+}
+
 // present follows v to the last version that the target has. later are the present names of v's columns, nil where they are the
 // same. It returns nil if no row of v is in that table: it was emptied or dropped since.
 func (t *tables) present(v *version) (_ *version, later map[string]string) {
@@ -200,8 +212,11 @@ func (t *tables) present(v *version) (_ *version, later map[string]string) {
 // if there is nothing to make it from, and nothing to do.
 func (t *tables) found(ctx context.Context, name sourceTable, v *version, e *debezium.Event) (*schema.Table, error) {
 	rules := t.entry(name).rules()
-	known := t.known(name)
-	as := t.nameFor(name, e.Partition.Topic)
+	known, topic := t.known(name), e.Partition.Topic
+	if name != tableOf(e) {
+		topic = t.topicOf(name)
+	}
+	as := t.nameFor(name, topic)
 	if known != nil && known.Table != nil {
 		as = known.target
 	}
@@ -221,7 +236,7 @@ func (t *tables) found(ctx context.Context, name sourceTable, v *version, e *deb
 	if table == nil && rowShape(e) == nil && (v == nil || e.Op == debezium.Delete) {
 		return nil, nil // a delete by key, or a truncate: there is nothing to remove, and no shape to make the table from
 	}
-	n := &tableNote{target: as, Offset: -1, Topic: e.Partition.Topic, Table: &source}
+	n := &tableNote{target: as, Offset: -1, Topic: topic, Table: &source}
 	if v != nil {
 		n.At, n.Offset = v.at, v.offset
 	} else if at, ok := e.Source.Position(); ok {
@@ -334,7 +349,15 @@ func (t *tables) topicOf(name sourceTable) string {
 			parts = append(parts, p)
 		}
 	}
-	return strings.Join(parts, ".")
+	return strings.Map(inTopic, strings.Join(parts, "."))
+}
+
+// inTopic is what Debezium writes for a character of a name in a topic's name: Kafka does not take them all.
+func inTopic(c rune) rune {
+	if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("._-", c) {
+		return c
+	}
+	return '_'
 }
 
 // nameFor fills the template in. Names that the target's limit shortens are the dialect's business; here they are

@@ -15,6 +15,7 @@ const followEvery = time.Second
 // written before them is: a look finds them, the next one takes the partitions' ends (what was written before a record may
 // become visible a little after it), and when these are reached it is their turn.
 type following struct {
+	read   time.Time // when it was last begun to look whether the topic has grown
 	looked time.Time
 	end    int64 // in the schema-change topic: records before it are considered; 0: none are
 	marks  map[debezium.Partition]int64
@@ -201,16 +202,8 @@ func (r *router) follow(ctx context.Context) error {
 			return err
 		}
 	}
-	before := r.tables.history.next
-	if err := r.tables.history.read(ctx); err != nil {
+	if err := r.catchUp(ctx); err != nil {
 		return err
-	}
-	if r.tables.history.next != before {
-		// What was folded for a table goes before what its new target is given.
-		if err := r.sendItems(ctx, make([][]item, len(r.lanes)), true); err != nil {
-			return err
-		}
-		r.tables.forget()
 	}
 	switch {
 	case f.marks != nil:
@@ -223,6 +216,24 @@ func (r *router) follow(ctx context.Context) error {
 	case len(r.tables.pending(r.tables.history.next)) > 0:
 		f.end = r.tables.history.next
 	}
+	return nil
+}
+
+// catchUp reads the schema-change topic as far as it is now.
+func (r *router) catchUp(ctx context.Context) error {
+	r.ddl.read = time.Now()
+	end, err := r.reader.EndOf(ctx, r.Tables.SchemaTopic)
+	if err != nil || end <= r.tables.history.next {
+		return err
+	}
+	if err := r.tables.history.read(ctx); err != nil {
+		return err
+	}
+	// What was folded for a table goes before what its new target is given.
+	if err := r.sendItems(ctx, make([][]item, len(r.lanes)), true); err != nil {
+		return err
+	}
+	r.tables.forget()
 	return nil
 }
 

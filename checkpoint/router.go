@@ -108,7 +108,7 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job) error {
 			return err
 		}
 		paused, change := r.Gate.state()
-		if !ending && !paused && !(r.outstanding && r.full()) {
+		if !ending && !paused && (!r.outstanding || !r.full()) {
 			if err := r.release(ctx); err != nil {
 				return err
 			}
@@ -239,6 +239,11 @@ func (r *router) take(ctx context.Context, j *job) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-j.done:
+	}
+	if r.Tables.SchemaTopic != "" && !j.came.Before(r.ddl.read) { // invariant 17
+		if err := r.catchUp(ctx); err != nil {
+			return err
+		}
 	}
 	r.limit(j)
 	if h := r.held[j.batch.Partition]; h != nil {

@@ -151,6 +151,9 @@ func (t *tables) make(ctx context.Context, e *debezium.Event) error {
 			return nil
 		}
 		config.Witness, config.Later = v.table, later
+		if later != nil {
+			config.Present = present.table
+		}
 		name, v = present.name, present
 		config.Rules = *t.entry(name).rules()
 	}

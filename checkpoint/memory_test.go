@@ -207,6 +207,9 @@ func (l *memoryLog) visible() int64 {
 func (l *memoryLog) see(b *debezium.Batch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !l.late {
+		return
+	}
 	for _, r := range b.Records {
 		l.came = max(l.came, positionIn(r.Value))
 	}

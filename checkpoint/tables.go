@@ -17,13 +17,15 @@ import (
 // tables knows which table of the target each table of the source goes to. It belongs to the router.
 type tables struct {
 	Config
-	epoch   int64
-	dialect sqlgen.Dialect
-	history *history
-	entries map[sourceTable]*entry
-	notes   map[string]*tableNote // by sourceTable.String
-	widen   widening
-	ddl     map[sqlgen.DDLKind]int64 // statements that changed the target's schema
+	epoch      int64
+	dialect    sqlgen.Dialect
+	history    *history
+	entries    map[sourceTable]*entry
+	latest     *entry // the last one that was asked for, of latestName
+	latestName sourceTable
+	notes      map[string]*tableNote // by sourceTable.String
+	widen      widening
+	ddl        map[sqlgen.DDLKind]int64 // statements that changed the target's schema
 }
 
 // entry is what is known of one source table.
@@ -36,6 +38,7 @@ type entry struct {
 	shapes map[*debezium.Shape]bool // the event shapes that were seen since; at most maxShapes
 	at     *version                 // the schema version that target was made for; nil: the events' own schema
 	until  *version                 // the one after it; nil: none is known
+	count  *count                   // of its rows since the last cut; nil: none, or not looked up
 }
 
 // maxShapes bounds the shapes of one table that are remembered; when it is met, all are forgotten.
@@ -57,11 +60,15 @@ func tableOf(e *debezium.Event) sourceTable {
 
 // entry returns what is known of a source table, made at its first event.
 func (t *tables) entry(name sourceTable) *entry {
+	if t.latest != nil && t.latestName == name { // rows come in runs
+		return t.latest
+	}
 	en := t.entries[name]
 	if en == nil {
 		en = t.newEntry(name)
 		t.entries[name] = en
 	}
+	t.latest, t.latestName = en, name
 	return en
 }
 

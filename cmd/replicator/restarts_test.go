@@ -164,6 +164,8 @@ func (nothing) End() map[debezium.Partition]int64                          { ret
 func (nothing) Hold(debezium.Partition, bool)                              {}
 func (nothing) Close() error                                               { return nil }
 func (nothing) Ends(context.Context) (map[debezium.Partition]int64, error) { return nil, nil }
+func (nothing) EndOf(context.Context, string) (int64, error)               { return 0, nil }
+
 func (nothing) Next(ctx context.Context) (debezium.Batch, error) {
 	<-ctx.Done()
 	return debezium.Batch{}, ctx.Err()

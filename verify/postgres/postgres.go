@@ -45,6 +45,10 @@ func Open(ctx context.Context, url string, sessions int) (*DB, error) {
 	for name, value := range settings {
 		c.ConnConfig.RuntimeParams[name] = value
 	}
+	c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, sqlgen.OwnSchemaAside)
+		return err
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, c)
 	if err != nil {
 		return nil, err

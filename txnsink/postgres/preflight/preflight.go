@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"replicator/sqlgen"
 )
 
 // Facts is what a server says.
@@ -47,6 +49,9 @@ func Look(ctx context.Context, url string, schemas []string) (f Facts, err error
 			err = errors.New(cerr.Error())
 		}
 	}()
+	if _, err := conn.Exec(ctx, sqlgen.OwnSchemaAside); err != nil {
+		return f, fmt.Errorf("set up a session: %s", err.Error())
+	}
 	const server = `SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_user, current_database(),
 	coalesce(has_table_privilege(to_regclass('replicator.witness'), 'SELECT, INSERT, UPDATE'), false),
 	to_regnamespace('replicator') IS NOT NULL,

@@ -11,6 +11,7 @@ import (
 	"replicator/checkpoint"
 	"replicator/schema"
 	"replicator/sqlgen"
+	targetpg "replicator/txnsink/postgres"
 	"replicator/verify"
 	"replicator/verify/mysql"
 	"replicator/verify/postgres"
@@ -61,7 +62,7 @@ func (s *sides) open(ctx context.Context, c *config, url string, t *tls.Config, 
 	if isPostgres(url) {
 		db, err := postgres.Open(ctx, url, sessions)
 		if err != nil {
-			return nil, err
+			return nil, targetpg.Plain(err)
 		}
 		s.closers = append(s.closers, db.Close)
 		return db, nil

@@ -86,7 +86,7 @@ func CheckURL(text string) error {
 func parseURL(text string) (*mysql.Config, error) {
 	u, err := url.Parse(text)
 	switch {
-	case err != nil:
+	case err != nil || strings.Contains(u.Path, "@"):
 		return nil, errors.New("the URL cannot be read; characters such as @ / # % of a password must be percent-encoded")
 	case u.Scheme != "mysql" && u.Scheme != "mariadb" || u.Hostname() == "":
 		return nil, errors.New("the URL must be as mysql://user:password@host:3306/")
@@ -118,7 +118,13 @@ func parseURL(text string) (*mysql.Config, error) {
 type connector struct{ driver.Connector }
 
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
-	conn, err := c.Connector.Connect(ctx)
+	// It is the server that speaks first: one of another kind may wait for us as we do for it.
+	within, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	conn, err := c.Connector.Connect(within)
+	if err != nil && ctx.Err() == nil && within.Err() != nil {
+		return nil, fmt.Errorf("no session began within %v: is it MySQL or MariaDB that listens there?", connectTimeout)
+	}
 	if err != nil {
 		return nil, err
 	}

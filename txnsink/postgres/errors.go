@@ -103,7 +103,7 @@ func plain(err error) error {
 		}
 	}
 	if pg.Code == codePrivilege {
-		return permanent("%s: grant it to the target's role", text)
+		return permanent("%s: grant it to the target's role; replicator check and docs/grants.md say what else it needs", text)
 	}
 	if pg.Code == codeReadOnly {
 		return &serverError{text: text + ": is the target a standby?"}

@@ -2,14 +2,17 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	cutpg "replicator/cutover/postgres"
 	"replicator/debezium"
 )
 
@@ -124,6 +127,115 @@ func TestCutoverSaysNoGo(t *testing.T) {
 	got = facts[verdict](t, exitPreflight, m.args("cutover", "--wait", "300ms")...)
 	if want := "error: 1 offsets are not applied after 300ms\n"; messages(got.Findings)["caught up"] != want {
 		t.Errorf("events are left: got %+v, want %q", got, want)
+	}
+}
+
+// cuttingOf is a cutover that has not begun.
+func cuttingOf(t *testing.T, m *migration) *cutting {
+	t.Helper()
+	c, err := loadConfig(m.file, []string{"verify.source=" + m.source}, anySecret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := openSides(t.Context(), &c, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	source, err := openSource(&c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &cutting{app: &app{stdout: io.Discard, stderr: io.Discard}, config: &c, flags: &verifyFlags{lag: time.Millisecond}, wait: time.Minute, sides: s, source: source}
+}
+
+// TestWritesDuringACutoverAreNoGo although each of them has arrived when rows are compared for the last time: their keys may be those that the sequences give
+// next. What others write to the source's server does not matter.
+func TestWritesDuringACutoverAreNoGo(t *testing.T) {
+	t.Parallel()
+	m := migrated(t)
+	cut := cuttingOf(t, m)
+	before, err := cut.logPosition(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends, ok, err := cut.catchUp(t.Context())
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	tables, err := cut.tables(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	still := func(want finding) {
+		t.Helper()
+		cut.found = findings{}
+		if err := cut.still(t.Context(), before, ends, tables); err != nil {
+			t.Fatal(err)
+		}
+		if got := cut.found.list[len(cut.found.list)-1]; got.Level != want.Level || got.Check != want.Check || !strings.HasPrefix(got.Message, want.Message) {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+	still(finding{levelOK, "source", "nobody has written to it meanwhile: its log is still at ", ""})
+	m.atSource(t, "CREATE DATABASE other", "CREATE TABLE other.t (id int PRIMARY KEY)")
+	still(finding{levelOK, "source", "its log has moved from ", ""})
+	m.atSource(t, "INSERT INTO orders VALUES (20, 7, NULL)")
+	err = m.broker.Produce(t.Context(), debezium.Record{
+		Partition: debezium.Partition{Topic: "p.shop.orders"}, Key: []byte(`{"id":20}`),
+		Value: []byte(`{"before":null,"after":{"id":20,"customer":7,"placed":null},"source":{"connector":"mysql","name":"p","db":"shop","table":"orders","snapshot":"false"},"op":"c"}`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := call(t, "run", "--config", m.file, "--until-caught-up"); code != exitDone {
+		t.Fatalf("run: exit code %d, %s", code, stderr)
+	}
+	still(finding{levelError, "source", "changes came in meanwhile: shop.orders (1)", ""})
+}
+
+// TestTwoCutoversAtOnceAreNotMade: the second says so, and leaves everything to the first.
+func TestTwoCutoversAtOnceAreNotMade(t *testing.T) {
+	t.Parallel()
+	m := migrated(t)
+	first, err := cutpg.Open(t.Context(), m.server.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := facts[verdict](t, exitPreflight, m.args("cutover")...)
+	want := verdict{Findings: []finding{{levelError, "cutover", "another cutover of this database is at work", "wait until it has ended, and repeat"}}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if err := first.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	facts[verdict](t, exitDone, m.args("cutover")...)
+}
+
+// TestTablesWithoutRowsAreCompletedToo has a table without a topic that schema apply has made, and one that nobody has made; and a column
+// that counts at the source and cannot at the target, so that the application's inserts would fail.
+func TestTablesWithoutRowsAreCompletedToo(t *testing.T) {
+	t.Parallel()
+	m := migrated(t)
+	m.atSource(t, "CREATE TABLE refunds (id int AUTO_INCREMENT PRIMARY KEY, placed int, CONSTRAINT of_order FOREIGN KEY (placed) REFERENCES orders (id))", "CREATE TABLE coupons (id int PRIMARY KEY)")
+	m.atTarget(t, "CREATE TABLE refunds (id int DEFAULT 0 PRIMARY KEY, placed int)")
+	got := facts[verdict](t, exitPreflight, m.args("cutover")...)
+	const without = "warning: table shop.coupons, which has no topic and is not in the target\n"
+	if want := without + "warning: index customers_words of public.customers\nerror: sequence of public.refunds.id\n"; messages(got.Findings)["left out"] != want {
+		t.Errorf("got %q, want %q", messages(got.Findings)["left out"], want)
+	}
+	m.atTarget(t, "ALTER TABLE refunds ALTER COLUMN id DROP DEFAULT")
+	got = facts[verdict](t, exitDone, m.args("cutover")...)
+	if want := "ok: 3 sequences are past the highest values\n"; messages(got.Findings)["sequences"] != want {
+		t.Errorf("got %q, want %q", messages(got.Findings)["sequences"], want)
+	}
+	if n := len(m.constraints(t)); n != 6 { // the index and the foreign key of refunds are among them
+		t.Errorf("%d indexes and foreign keys, want 6: %q", n, m.constraints(t))
 	}
 }
 

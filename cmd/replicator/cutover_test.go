@@ -214,6 +214,8 @@ func TestTwoCutoversAtOnceAreNotMade(t *testing.T) {
 	if err := first.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	// The server ends a session when it has read that it is to end.
+	m.atTarget(t, "DO $$ BEGIN WHILE EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory') LOOP PERFORM pg_sleep(0.01); END LOOP; END $$")
 	facts[verdict](t, exitDone, m.args("cutover")...)
 }
 

@@ -15,6 +15,8 @@ type Table struct {
 	Rules          sqlgen.Rules
 
 	SourceKeys []schema.ForeignKey // the source's, by its names
+	Computed   []string            // what the source's server puts into columns by itself and no default of the target's can, for people
+	Postgres   bool                // the source is PostgreSQL too: its defaults are SQL here
 	TargetKeys []TargetKey
 	Broken     []string // names of indexes in the target that a failed CREATE INDEX CONCURRENTLY has left
 }
@@ -41,10 +43,13 @@ type Left struct {
 func Plan(tables []Table, o sqlgen.Options) ([]Step, []Left, error) {
 	p := &planner{tables: tables}
 	for i := range tables {
-		p.identities(&tables[i])
-		if err := p.indexes(&tables[i], o); err != nil {
+		made, err := p.made(&tables[i], o)
+		if err != nil {
 			return nil, nil, err
 		}
+		p.identities(&tables[i])
+		p.defaults(&tables[i], made)
+		p.indexes(&tables[i], made)
 	}
 	for i := range tables { // keys refer to what the indexes make unique
 		p.foreignKeys(&tables[i])
@@ -84,6 +89,47 @@ func (p *planner) list(names []string) string {
 		quoted[i] = p.Quote(n)
 	}
 	return strings.Join(quoted, ", ")
+}
+
+// made is the source's table as the target has it if the replicator makes it.
+func (p *planner) made(t *Table, o sqlgen.Options) (schema.Table, error) {
+	source := t.Source
+	source.Unique, source.References = nil, nil
+	arranged, err := t.Rules.Arrange(source)
+	if err != nil {
+		return schema.Table{}, err
+	}
+	return p.TargetTable(arranged, t.Target.Name, o)
+}
+
+// defaults are what the application's inserts may leave to the server. A default that the target has is somebody's choice.
+func (p *planner) defaults(t *Table, made schema.Table) {
+	for _, c := range t.Source.Columns {
+		as, ok := p.columns(t, []string{c.Name})
+		if c.Default == nil || c.AutoIncrement || c.Generated || !ok {
+			continue
+		}
+		column, ok := t.Target.Column(as[0])
+		if !ok || column.Default != nil || column.AutoIncrement || column.Generated {
+			continue
+		}
+		sql := c.Default
+		if !t.Postgres {
+			sql = nil
+			if m, ok := made.Column(column.Name); ok {
+				sql = m.Default
+			}
+		}
+		what := fmt.Sprintf("default of %s.%s", t.Target.Name, column.Name)
+		if sql == nil {
+			p.leave(what, "what the source has (%s) means nothing here: set one by hand if the application leaves the column out", *c.Default)
+			continue
+		}
+		p.do(what, "ALTER TABLE %s ALTER COLUMN %s SET DEFAULT %s", p.name(t.Target.Name), p.Quote(column.Name), *sql)
+	}
+	for _, c := range t.Computed {
+		p.leave(fmt.Sprintf("%s of %s", c, t.Target.Name), "PostgreSQL has no such clause: make the like by hand (a default, a trigger) if the application relies on it")
+	}
 }
 
 // identities gives columns that count by themselves at the source a sequence. An identity column must be an integer; BIGINT
@@ -146,19 +192,9 @@ func (p *planner) columns(t *Table, names []string) ([]string, bool) {
 }
 
 // indexes makes the source's indexes. What a failed attempt has left is dropped first: it serves no query and slows every write.
-func (p *planner) indexes(t *Table, o sqlgen.Options) error {
+func (p *planner) indexes(t *Table, made schema.Table) {
 	for _, name := range t.Broken {
 		p.do("index "+name, "DROP INDEX CONCURRENTLY IF EXISTS %s", p.name(schema.Name{Schema: t.Target.Name.Schema, Table: name}))
-	}
-	source := t.Source
-	source.Unique, source.References = nil, nil
-	arranged, err := t.Rules.Arrange(source)
-	if err != nil {
-		return err
-	}
-	made, err := p.TargetTable(arranged, t.Target.Name, o)
-	if err != nil {
-		return err
 	}
 	for _, x := range made.Indexes {
 		what := fmt.Sprintf("index %s of %s", x.Name, t.Target.Name)
@@ -175,7 +211,6 @@ func (p *planner) indexes(t *Table, o sqlgen.Options) error {
 		}
 		p.do(what, "CREATE %sINDEX CONCURRENTLY IF NOT EXISTS %s ON %s (%s)", unique, p.Quote(x.Name), p.name(t.Target.Name), p.list(x.Columns))
 	}
-	return nil
 }
 
 // covered says whether the target's table has an index that does what x does, or its primary key does.

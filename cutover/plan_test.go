@@ -100,6 +100,44 @@ func TestATargetThatLacksNothingNeedsNothing(t *testing.T) {
 	}
 }
 
+// TestDefaultsOfTheSourceAreSet where the target has none: what the application leaves out, the server has put in so far.
+func TestDefaultsOfTheSourceAreSet(t *testing.T) {
+	t.Parallel()
+	customers, _ := shop()
+	customers.Source.Indexes, customers.Source.Columns[0].AutoIncrement = nil, false
+	text := func(s string) *string { return &s }
+	add := func(name string, source schema.Type, otherwise *string, target schema.Type, has *string) {
+		customers.Source.Columns = append(customers.Source.Columns, schema.Column{Name: name, Type: source, Default: otherwise})
+		customers.Target.Columns = append(customers.Target.Columns, schema.Column{Name: name, Type: target, Default: has})
+	}
+	varchar, instant := schema.Type{Kind: schema.Varchar, Length: 20}, schema.Type{Kind: schema.TimestampTZ, Native: "timestamp(6)", Length: 6}
+	add("state", varchar, text("it's new"), varchar, nil)
+	add("made", instant, text("CURRENT_TIMESTAMP(6)"), instant, nil)
+	add("mine", varchar, text("theirs"), varchar, text("'mine'::text"))
+	add("since", instant, text("2020-01-01 00:00:00"), instant, nil)
+	customers.Computed = []string{"ON UPDATE CURRENT_TIMESTAMP of column made"}
+	steps, left := plan(t, customers)
+	want := []Step{
+		{"default of crm.client.state", `ALTER TABLE "crm"."client" ALTER COLUMN "state" SET DEFAULT 'it''s new'`},
+		{"default of crm.client.made", `ALTER TABLE "crm"."client" ALTER COLUMN "made" SET DEFAULT CURRENT_TIMESTAMP`},
+	}
+	wantLeft := []Left{
+		{"default of crm.client.since", "what the source has (2020-01-01 00:00:00) means nothing here: set one by hand if the application leaves the column out", false},
+		{"ON UPDATE CURRENT_TIMESTAMP of column made of crm.client", "PostgreSQL has no such clause: make the like by hand (a default, a trigger) if the application relies on it", false},
+	}
+	if !reflect.DeepEqual(steps, want) || !reflect.DeepEqual(left, wantLeft) {
+		t.Errorf("got  %q, left %+v\nwant %q, left %+v", steps, left, want, wantLeft)
+	}
+	customers.Postgres, customers.Computed = true, nil
+	customers.Source.Columns[2].Default, customers.Source.Columns[5].Default = text("lower('NEW'::text)"), nil
+	steps, _ = plan(t, customers)
+	want[0].SQL = `ALTER TABLE "crm"."client" ALTER COLUMN "state" SET DEFAULT lower('NEW'::text)`
+	want[1].SQL = `ALTER TABLE "crm"."client" ALTER COLUMN "made" SET DEFAULT CURRENT_TIMESTAMP(6)`
+	if !reflect.DeepEqual(steps, want) {
+		t.Errorf("from PostgreSQL: got %q\nwant %q", steps, want)
+	}
+}
+
 // TestUnsignedKeysCountToo: BIGINT UNSIGNED is numeric in PostgreSQL, which cannot be an identity column.
 func TestUnsignedKeysCountToo(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,7 @@ import (
 // written to yet, and one row that counts the application's transactions. Its last customers are gone, and their keys are used.
 const moveSchema = `CREATE DATABASE move CHARACTER SET utf8mb4; USE move; SET SESSION cte_max_recursion_depth = 100000;
 CREATE TABLE customers (id INT AUTO_INCREMENT PRIMARY KEY, email VARCHAR(80) NOT NULL UNIQUE, name VARCHAR(80), INDEX by_name (name, id));
-CREATE TABLE orders (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, customer_id INT NOT NULL, total DECIMAL(12,2) NOT NULL, placed DATETIME(6) NOT NULL, INDEX by_day (placed),
+CREATE TABLE orders (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, customer_id INT NOT NULL, total DECIMAL(12,2) NOT NULL, placed DATETIME(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6), INDEX by_day (placed),
   CONSTRAINT of_customer FOREIGN KEY (customer_id) REFERENCES customers (id));
 CREATE TABLE order_items (order_id BIGINT UNSIGNED, line SMALLINT, sku VARCHAR(20) NOT NULL, PRIMARY KEY (order_id, line), CONSTRAINT of_order FOREIGN KEY (order_id) REFERENCES orders (id));
 CREATE TABLE refunds (id INT AUTO_INCREMENT PRIMARY KEY, order_id BIGINT UNSIGNED NOT NULL, CONSTRAINT of_refunded FOREIGN KEY (order_id) REFERENCES orders (id));
@@ -153,7 +153,7 @@ func (m *migration) command(t *testing.T, args ...string) (code int, stdout []by
 // order inserts a customer with an order at the target as the application does, and returns the keys that it was given.
 func order(ctx context.Context, c *pgx.Conn, email string) (customer int64, placed string, err error) {
 	err = c.QueryRow(ctx, `WITH c AS (INSERT INTO customers (email, name) VALUES ($1, 'moved') RETURNING id),
-	o AS (INSERT INTO orders (customer_id, total, placed) SELECT id, 9, now() FROM c RETURNING id, customer_id),
+	o AS (INSERT INTO orders (customer_id, total) SELECT id, 9 FROM c RETURNING id, customer_id),
 	i AS (INSERT INTO order_items SELECT id, 1, 'sku' FROM o)
 SELECT customer_id, id::text FROM o`, email).Scan(&customer, &placed)
 	return customer, placed, err

@@ -21,13 +21,14 @@ import (
 func migrated(t *testing.T) *migration {
 	t.Helper()
 	m := newMigration(t, "customers", "orders")
-	m.atSource(t, `CREATE TABLE customers (id bigint unsigned AUTO_INCREMENT PRIMARY KEY, email varchar(50) NOT NULL, bio text, UNIQUE (email), FULLTEXT INDEX words (bio))`,
+	m.atSource(t, `CREATE TABLE customers (id bigint unsigned AUTO_INCREMENT PRIMARY KEY, email varchar(50) NOT NULL, bio text, made timestamp(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6),
+			UNIQUE (email), FULLTEXT INDEX words (bio))`,
 		`CREATE TABLE orders (id int AUTO_INCREMENT PRIMARY KEY, customer bigint unsigned NOT NULL, placed datetime, INDEX by_day (placed, customer),
 			CONSTRAINT of_customer FOREIGN KEY (customer) REFERENCES customers (id) ON DELETE CASCADE)`,
-		"INSERT INTO customers VALUES (1, 'a@x', 'a'), (7, 'b@x', NULL)", "INSERT INTO orders VALUES (1, 1, '2020-01-01'), (5, 7, NULL), (9, 7, NULL)", "DELETE FROM orders WHERE id = 9")
-	m.atTarget(t, "CREATE TABLE customers (id numeric(20,0) PRIMARY KEY, email varchar(50) NOT NULL, bio text)",
+		"INSERT INTO customers VALUES (1, 'a@x', 'a', '2020-01-01'), (7, 'b@x', NULL, '2020-01-01')", "INSERT INTO orders VALUES (1, 1, '2020-01-01'), (5, 7, NULL), (9, 7, NULL)", "DELETE FROM orders WHERE id = 9")
+	m.atTarget(t, "CREATE TABLE customers (id numeric(20,0) PRIMARY KEY, email varchar(50) NOT NULL, bio text, made timestamptz NOT NULL)",
 		"CREATE TABLE orders (id integer PRIMARY KEY, customer numeric(20,0) NOT NULL, placed timestamp)",
-		"INSERT INTO customers VALUES (1, 'a@x', 'a'), (7, 'b@x', NULL)", "INSERT INTO orders VALUES (1, 1, '2020-01-01'), (5, 7, NULL)")
+		"INSERT INTO customers VALUES (1, 'a@x', 'a', '2020-01-01 00:00:00Z'), (7, 'b@x', NULL, '2020-01-01 00:00:00Z')", "INSERT INTO orders VALUES (1, 1, '2020-01-01'), (5, 7, NULL)")
 	if code, _, stderr := call(t, "run", "--config", m.file, "--until-caught-up"); code != exitDone {
 		t.Fatalf("run: exit code %d, %s", code, stderr)
 	}
@@ -66,8 +67,9 @@ func TestAfterCutoverInsertsGoOn(t *testing.T) {
 		t.Errorf("got %+v, want go and findings about %v", got, want)
 	}
 	for check, want := range map[string]string{
-		"left out": "warning: index customers_words of public.customers\n", "sequences": "ok: 2 sequences are past the highest values\n",
-		"verify": "ok: 4 rows of 2 tables are equal\n",
+		"left out":  "warning: ON UPDATE CURRENT_TIMESTAMP(6) of column made of public.customers\nwarning: index customers_words of public.customers\n",
+		"sequences": "ok: 2 sequences are past the highest values\n",
+		"verify":    "ok: 4 rows of 2 tables are equal\n",
 	} {
 		if got := messages(got.Findings)[check]; got != want {
 			t.Errorf("%s: got %q, want %q", check, got, want)
@@ -99,7 +101,7 @@ INSERT INTO orders (customer) SELECT id FROM c RETURNING customer, id`).Scan(&cu
 	}
 	m.atTarget(t, "DELETE FROM customers WHERE id > 7")
 	again := facts[verdict](t, exitDone, m.args("cutover")...)
-	if got := messages(again.Findings)["add"]; got != "ok: 0 statements for sequences, indexes and foreign keys have run\n" {
+	if got := messages(again.Findings)["add"]; got != "ok: 0 statements for defaults, sequences, indexes and foreign keys have run\n" {
 		t.Errorf("repeated: %s", got)
 	}
 	insert("10 12")
@@ -228,7 +230,7 @@ func TestTablesWithoutRowsAreCompletedToo(t *testing.T) {
 	m.atTarget(t, "CREATE TABLE refunds (id int DEFAULT 0 PRIMARY KEY, placed int)")
 	got := facts[verdict](t, exitPreflight, m.args("cutover")...)
 	const without = "warning: table shop.coupons, which has no topic and is not in the target\n"
-	if want := without + "warning: index customers_words of public.customers\nerror: sequence of public.refunds.id\n"; messages(got.Findings)["left out"] != want {
+	if want := without + "warning: ON UPDATE CURRENT_TIMESTAMP(6) of column made of public.customers\nwarning: index customers_words of public.customers\nerror: sequence of public.refunds.id\n"; messages(got.Findings)["left out"] != want {
 		t.Errorf("got %q, want %q", messages(got.Findings)["left out"], want)
 	}
 	m.atTarget(t, "ALTER TABLE refunds ALTER COLUMN id DROP DEFAULT")
@@ -245,7 +247,7 @@ func TestTablesWithoutRowsAreCompletedToo(t *testing.T) {
 func TestABrokenIndexIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	m := migrated(t)
-	m.atTarget(t, "INSERT INTO customers VALUES (8, 'b@x', NULL)")
+	m.atTarget(t, "INSERT INTO customers VALUES (8, 'b@x', NULL, now())")
 	if _, err := m.conn.Exec(t.Context(), "CREATE UNIQUE INDEX CONCURRENTLY customers_email ON customers (email)"); err == nil {
 		t.Fatal("an index over equal values is unique")
 	}

@@ -276,7 +276,7 @@ func (t *cutting) complete(ctx context.Context, pairs []verify.Pair) error {
 		done++
 	}
 	if done == len(steps) {
-		t.found.ok("add", "%d statements for sequences, indexes and foreign keys have run", done)
+		t.found.ok("add", "%d statements for defaults, sequences, indexes and foreign keys have run", done)
 		if err := t.nothingLeft(ctx, pairs); err != nil {
 			return err
 		}

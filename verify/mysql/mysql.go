@@ -195,7 +195,7 @@ const generatedKey = "my_row_id"
 
 // Table implements [verify.Side].
 func (d *DB) Table(ctx context.Context, name schema.Name) (_ *schema.Table, err error) {
-	rows, err := d.db.QueryContext(ctx, `SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE = 'NO', LOWER(EXTRA), COALESCE(GENERATION_EXPRESSION, '') <> ''
+	rows, err := d.db.QueryContext(ctx, `SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE = 'NO', LOWER(EXTRA), COALESCE(GENERATION_EXPRESSION, '') <> '', COLUMN_DEFAULT, VERSION() LIKE '%MariaDB%'
 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ? ORDER BY ORDINAL_POSITION`, name.Schema, name.Table)
 	if err != nil {
 		return nil, fmt.Errorf("read table %s from the catalog: %w", name, err)
@@ -205,9 +205,12 @@ FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DAT
 	for rows.Next() {
 		var c schema.Column
 		var columnType, extra string
-		if err := rows.Scan(&t.Name.Schema, &t.Name.Table, &c.Name, &columnType, &c.NotNull, &extra, &c.Generated); err != nil {
+		var written *string
+		var mariaDB bool
+		if err := rows.Scan(&t.Name.Schema, &t.Name.Table, &c.Name, &columnType, &c.NotNull, &extra, &c.Generated, &written, &mariaDB); err != nil {
 			return nil, err
 		}
+		c.Default, _ = defaultOf(written, extra, mariaDB)
 		if c.Name == generatedKey && strings.Contains(extra, "invisible") {
 			continue
 		}

@@ -61,7 +61,8 @@ func TestTheCatalogIsReadAsItIs(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, server *mysqlserver.Server, db *DB, execute func(...string)) {
 		execute("CREATE TABLE customers (region int, id int, bio text, PRIMARY KEY (region, id), FULLTEXT INDEX words (bio), INDEX begins (bio(10)))",
-			"CREATE TABLE orders (id bigint unsigned AUTO_INCREMENT PRIMARY KEY, r int, c int, twice int AS (c * 2), note varchar(9) DEFAULT 'x', UNIQUE INDEX by_note (note, c), "+
+			"CREATE TABLE orders (id bigint unsigned AUTO_INCREMENT PRIMARY KEY, r int, c int, twice int AS (c * 2), note varchar(9) DEFAULT 'it''s', "+
+				"at datetime DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP, u varchar(40) DEFAULT (uuid()), five decimal(5,2) NOT NULL DEFAULT 5, UNIQUE INDEX by_note (note, c), "+
 				"CONSTRAINT of_customer FOREIGN KEY (r, c) REFERENCES customers (region, id) ON DELETE CASCADE)")
 		names, err := db.Tables(t.Context())
 		if want := []schema.Name{{Schema: "shop", Table: "customers"}, orders}; err != nil || !reflect.DeepEqual(names, want) {
@@ -74,14 +75,26 @@ func TestTheCatalogIsReadAsItIs(t *testing.T) {
 		type shape struct {
 			name                      string
 			notNull, counts, computed bool
+			otherwise                 string
 		}
 		var columns []shape
 		for _, c := range table.Columns {
-			columns = append(columns, shape{c.Name, c.NotNull, c.AutoIncrement, c.Generated})
+			otherwise := "none"
+			if c.Default != nil {
+				otherwise = strings.TrimSuffix(strings.ToUpper(*c.Default), "()") // MariaDB writes current_timestamp()
+			}
+			columns = append(columns, shape{c.Name, c.NotNull, c.AutoIncrement, c.Generated, otherwise})
 		}
-		want := []shape{{"id", true, true, false}, {"r", false, false, false}, {"c", false, false, false}, {"twice", false, false, true}, {"note", false, false, false}}
+		want := []shape{
+			{"id", true, true, false, "none"}, {"r", false, false, false, "none"}, {"c", false, false, false, "none"}, {"twice", false, false, true, "none"},
+			{"note", false, false, false, "IT'S"}, {"at", false, false, false, "CURRENT_TIMESTAMP"}, {"u", false, false, false, "none"}, {"five", true, false, false, "5.00"},
+		}
 		if !reflect.DeepEqual(columns, want) || !reflect.DeepEqual(table.PrimaryKey, []string{"id"}) || table.Columns[0].Type.Kind != schema.Uint64 {
 			t.Errorf("got %+v of %+v, want %+v", columns, table, want)
+		}
+		computed, err := db.Computed(t.Context(), orders)
+		if want := []string{"ON UPDATE CURRENT_TIMESTAMP of column at", "default uuid() of column u"}; err != nil || !reflect.DeepEqual(strip(computed), want) {
+			t.Errorf("computed: got %q (%v), want %q", computed, err, want)
 		}
 		indexes, err := db.Indexes(t.Context(), orders)
 		wantIndexes := []schema.Index{{Name: "by_note", Columns: []string{"note", "c"}, Unique: true}, {Name: "of_customer", Columns: []string{"r", "c"}}}
@@ -105,6 +118,14 @@ func TestTheCatalogIsReadAsItIs(t *testing.T) {
 			t.Errorf("foreign keys: got %+v (%v), want %+v", keys, err, wantKeys)
 		}
 	})
+}
+
+// strip leaves out the parentheses that MariaDB writes after CURRENT_TIMESTAMP.
+func strip(list []string) []string {
+	for i := range list {
+		list[i] = strings.Replace(list[i], "TIMESTAMP()", "TIMESTAMP", 1)
+	}
+	return list
 }
 
 // TestWhatWasUsedIsKnown of keys and of the log, also where the rows are gone, and at once.

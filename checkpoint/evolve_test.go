@@ -307,6 +307,39 @@ func TestRowWaitsForTheChangeBeforeIt(t *testing.T) {
 	}
 }
 
+// TestChangesAreReadBeforeTheRowsThatFollowThem: the rows of before and after have the same columns, and come at once.
+func TestChangesAreReadBeforeTheRowsThatFollowThem(t *testing.T) {
+	t.Parallel()
+	for what, ddl := range map[string]func(*world){
+		"emptied": func(w *world) { w.log.change(2010, "TRUNCATE TABLE pet") },
+		"made anew": func(w *world) {
+			w.log.change(2010, "DROP TABLE pet", drop("pet"))
+			w.log.change(2011, "CREATE TABLE pet (id INT PRIMARY KEY, kind VARCHAR(9))", shape("CREATE", "pet", "id", "kind"))
+		},
+		"another": func(w *world) {
+			w.log.change(2010, "RENAME TABLE pet TO old", shape("ALTER", "old", "id", "kind"))
+			w.log.change(2011, "CREATE TABLE pet (id INT PRIMARY KEY, kind VARCHAR(9))", shape("CREATE", "pet", "id", "kind"))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := &world{log: &memoryLog{late: true}, database: sinktest.NewMemory(), store: &memoryStore{}}
+				w.log.change(2000, "CREATE TABLE pet (id INT PRIMARY KEY, kind VARCHAR(9))", shape("CREATE", "pet", "id", "kind"))
+				ddl(w)
+				w.log.add(debezium.Partition{Topic: "s.d.pet"}, 0, rowAt(2005, "pet", "c", "", `{"id":1,"kind":"cat"}`))
+				w.log.add(debezium.Partition{Topic: "s.d.pet"}, 0, rowAt(2020, "pet", "c", "", `{"id":2,"kind":"dog"}`))
+				if _, err := w.start(t.Context(), checkpoint.TwoPhase, fault{}, evolving); err != nil {
+					t.Fatal(err)
+				}
+				if got, want := w.database.Rows(schema.Name{Table: "pet"}), []string{"2|dog"}; !slices.Equal(got, want) {
+					t.Errorf("pet = %q, want %q", got, want)
+				}
+			})
+		})
+	}
+}
+
 // TestRefusedRowMayFollowAChangeThatItDoesNotShow: a wider text has the same shape in an event.
 func TestRefusedRowMayFollowAChangeThatItDoesNotShow(t *testing.T) {
 	t.Parallel()

@@ -107,6 +107,12 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job) error {
 		if err := r.decideLetters(ctx); err != nil {
 			return err
 		}
+		paused, change := r.Gate.state()
+		if !ending && !paused && (!r.outstanding || !r.full()) {
+			if err := r.release(ctx); err != nil {
+				return err
+			}
+		}
 		ending = ending || r.UntilCaughtUp && r.toGo == 0
 		if !r.outstanding {
 			if r.due(time.Now(), ending, len(ordered) == 0) {
@@ -118,7 +124,6 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job) error {
 			}
 		}
 		jobs := ordered
-		paused, change := r.Gate.state()
 		if ending || paused || r.outstanding && r.full() {
 			jobs = nil
 		}
@@ -235,15 +240,17 @@ func (r *router) take(ctx context.Context, j *job) error {
 		return ctx.Err()
 	case <-j.done:
 	}
+	if r.Tables.SchemaTopic != "" && !j.came.Before(r.ddl.read) { // invariant 17
+		if err := r.catchUp(ctx); err != nil {
+			return err
+		}
+	}
 	r.limit(j)
 	if h := r.held[j.batch.Partition]; h != nil {
 		h.jobs = append(h.jobs, j)
 		return nil
 	}
-	if err := r.process(ctx, j); err != nil {
-		return err
-	}
-	return r.release(ctx)
+	return r.process(ctx, j)
 }
 
 func (r *router) process(ctx context.Context, j *job) error {
@@ -322,8 +329,8 @@ func (r *router) route(ctx context.Context, j *job) (whole bool, _ error) {
 			if hold, err := r.prepare(ctx, j, i); err != nil || hold {
 				return false, locate(err, e)
 			}
-			if before != nil && r.tables.entry(tableOf(e)).target != before {
-				// The table's rows so far were folded for its former shape: they are applied first.
+			if taken := r.tables.take(tableOf(e)); taken || before != nil && r.tables.entry(tableOf(e)).target != before {
+				// The table's rows so far were folded for its former shape or name: they are applied first.
 				if err := r.sendItems(ctx, items, true); err != nil {
 					return false, err
 				}

@@ -87,7 +87,11 @@ type Reader struct {
 // Open tries for as long as Config.GiveUp; a position that the log does not hold and a topic that is gone or another one are
 // an [Error] at once.
 func (s *Source) Open(ctx context.Context, from debezium.Positions) (*Reader, error) {
-	return s.open(ctx, s.matches, from)
+	r, err := s.open(ctx, s.matches, from)
+	if err == nil && len(r.Start()) == 0 {
+		s.cfg.Log.Warn("no topic matches yet; those that appear are read from their beginning", "topics", s.cfg.Topics)
+	}
+	return r, err
 }
 
 func (s *Source) open(ctx context.Context, match func(topicMeta) bool, from debezium.Positions) (*Reader, error) {
@@ -101,9 +105,6 @@ func (s *Source) open(ctx context.Context, match func(topicMeta) bool, from debe
 	if err != nil {
 		r.cluster.reset()
 		return nil, fmt.Errorf("open: %w", err)
-	}
-	if len(r.order) == 0 {
-		s.cfg.Log.Warn("no topic matches yet; those that appear are read from their beginning", "topics", s.cfg.Topics)
 	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r.cancel = cancel

@@ -175,9 +175,6 @@ func parseConfig(file string, text []byte, overrides []string, getenv func(strin
 		d.errs = append(d.errs, configError{where: d.file, line: math.MaxInt, key: "errors.bad_record", msg: "cannot be dead-letter with delivery: write-ahead, " +
 			"in which the target refuses a record only after its checkpoint was saved; set it to stop, or delivery to two-phase or one-phase"})
 	}
-	if c.Errors.BadRecord == deadLetter && isMySQL(c.Target.URL) {
-		d.errs = append(d.errs, configError{where: d.file, line: math.MaxInt, key: "errors.bad_record", msg: "cannot be dead-letter yet where the target is MySQL or MariaDB; set it to stop"})
-	}
 	if c.Source.SASL.Mechanism == "" && c.Source.SASL.Username != "" {
 		d.missing("source.sasl.mechanism", "the way to log in, "+mustBe(kafka.Mechanisms))
 	}

@@ -127,7 +127,7 @@ func (a *app) run(ctx context.Context, c *config, f *runFlags) (err error) {
 		return inPipeline(c, err)
 	}
 	port.Ended(nil, "")
-	log.Info("stopped", "pipeline", c.Pipeline, "checkpoint", last.Checkpoint, "events", last.Events, "repeated", last.Repeated, "skipped", last.Skipped)
+	log.Info("stopped", "pipeline", c.Pipeline, "checkpoint", last.Checkpoint, "events", last.Events, "repeated", last.Repeated, "skipped", last.Skipped, "aside", last.Aside)
 	return nil
 }
 

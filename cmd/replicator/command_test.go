@@ -55,10 +55,16 @@ func newStack(t *testing.T, maxPrepared int) *stack {
 // produce creates a topic with one row of a table without a schema.
 func (s *stack) produce(t *testing.T, table string, values ...string) {
 	t.Helper()
-	topic := "p.shop." + table
-	if err := s.broker.CreateTopic(topic, 1, nil); err != nil {
+	if err := s.broker.CreateTopic("p.shop."+table, 1, nil); err != nil {
 		t.Fatal(err)
 	}
+	s.produceMore(t, table, values...)
+}
+
+// produceMore writes rows to a topic that is there.
+func (s *stack) produceMore(t *testing.T, table string, values ...string) {
+	t.Helper()
+	topic := "p.shop." + table
 	for _, v := range values {
 		err := s.broker.Produce(t.Context(), debezium.Record{
 			Partition: debezium.Partition{Topic: topic},

@@ -100,6 +100,9 @@ func (r *router) setAside(record *debezium.Record, source, key string, cause *sq
 			return item{}, tooManyAside(cause)
 		}
 	}
+	if r.LetterTopic != nil {
+		r.aside.copies = append(r.aside.copies, t)
+	}
 	r.aside.rows[txnsink.LetterKey{Topic: t.Topic, RowKey: t.RowKey}] = true
 	if len(r.aside.rows) > maxAsideRows {
 		return item{}, permanent(fmt.Errorf("records of more than %d rows are set aside: retry or drop some (replicator dead-letters) and start again", maxAsideRows))

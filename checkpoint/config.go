@@ -49,7 +49,8 @@ type Config struct {
 
 	Tables TablesConfig
 
-	Letters Letters // where records that cannot be decoded or stored are set aside; nil: such a record ends the pipeline
+	Letters     Letters     // where records that cannot be decoded or stored are set aside; nil: such a record ends the pipeline
+	LetterTopic LetterTopic // takes copies of them; nil: nobody does
 
 	// Deduplicate drops events that their source's own position shows to be sent again, as Debezium does after it
 	// restarted.

@@ -419,8 +419,8 @@ func (r *router) noteHalf(e *debezium.Event) {
 func (r *router) cut(ctx context.Context) error {
 	r.ahead = beyond(r.ahead, r.positions)
 	b := &barrier{
-		told: Completed{Cut: time.Now(), Bytes: r.bytes, Tables: r.counted(), Aside: r.countedAside(), Ends: r.endsSeen()},
-		id:   r.next, positions: r.positions.Clone(), ahead: r.ahead, rows: r.rows, savepoint: len(r.asked) > 0,
+		told: Completed{Cut: time.Now(), Bytes: r.bytes, Tables: r.counted(), Aside: r.countedAside(), Ends: r.endsSeen()}, letters: r.aside.cut(),
+		id: r.next, positions: r.positions.Clone(), ahead: r.ahead, rows: r.rows, savepoint: len(r.asked) > 0,
 		lanes: len(r.lanes), passed: make(chan passed, len(r.lanes)), committed: make(chan struct{}),
 	}
 	r.barrier = b

@@ -67,6 +67,9 @@ func checkSource(ctx context.Context, c *config, last *checkpoint.Checkpoint, f 
 	if t := c.Source.Transactions; t != "" && !slices.Contains(v.all, t) {
 		f.fail("transactions/missing", "correct source.transactions: it is the connector's topic.prefix with .transaction", "there is no topic %s", t)
 	}
+	if t := c.Errors.LetterTopic; t != "" && !slices.Contains(v.all, t) {
+		f.fail("dead_letters/missing", "create it, and let this user WRITE to it", "there is no topic %s, which errors.dead_letters names, or this user may not DESCRIBE it", t)
+	}
 	v.tables = checkSchemaChanges(ctx, c, v.source, v.all, f)
 	v.sample(ctx, c, f)
 	if len(v.tables) == 0 {

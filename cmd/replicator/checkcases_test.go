@@ -34,6 +34,10 @@ var preflights = map[string]struct {
 		r.good(t)
 		r.set = []string{"source.transactions=nowhere"}
 	}, "transactions/missing"},
+	"no topic for letters": {func(t *testing.T, r *checked) {
+		r.good(t)
+		r.set = []string{"errors={bad_record: dead-letter, dead_letters: topic nowhere}"}
+	}, "dead_letters/missing"},
 	"no schema changes": {func(t *testing.T, r *checked) {
 		r.good(t)
 		r.set = []string{"source.schema_changes="}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"replicator/debezium/kafka"
 	"replicator/txnsink/mysql/mysqlserver"
 	"replicator/txnsink/postgres/pgserver"
 )
@@ -157,6 +158,53 @@ func (r *caseRun) keepsOrder(t *testing.T) {
 	r.succeeds(t)
 	pays("1|11", "2|22")
 	r.letters(t, "count(*)", "0")
+}
+
+// TestLettersAreCopiedToATopic as Kafka had them, with what is known of them, each before its checkpoint is complete; and once more
+// when that comes again.
+func TestLettersAreCopiedToATopic(t *testing.T) {
+	t.Parallel()
+	r := newCaseRun(t, loadCase(t, "54"))
+	topic := "dead-" + r.topic("letters") // no topic that source.topics matches
+	r.config["errors"] = "{bad_record: dead-letter, dead_letters: topic " + topic + "}"
+	records := r.records(t)
+	records[1].headers = map[string][]byte{"own": []byte("kept")}
+	if err := caseBroker(t).CreateTopic(topic, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	r.produce(t, records[0])
+	r.succeeds(t)
+	r.produce(t, records[1:]...)
+	r.dieAt(t, "INSERT INTO replicator.checkpoints", true)
+	r.succeeds(t)
+	r.expect(t, r.result(t, "with_dead_letter_policy"))
+	r.letters(t, "OFFSET, class", "1|bad_record", "2|bad_record", "3|bad_record")
+
+	source, err := kafka.New(kafka.Config{Brokers: caseBroker(t).Addrs(), Topics: []string{topic}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	copies, _, err := source.History(t.Context(), topic, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for _, c := range copies {
+		headers := map[string]string{}
+		for _, h := range c.Headers {
+			headers[h.Key] = string(h.Value)
+		}
+		offset := atoi(t, headers["replicator.offset"])
+		was := records[offset]
+		if !bytes.Equal(c.Key, was.key) || !bytes.Equal(c.Value, was.value) || headers["replicator.topic"] != r.topic(payTopic) || headers["replicator.class"] != "bad_record" ||
+			headers["replicator.cause"] == "" || headers["own"] != string(was.headers["own"]) {
+			t.Errorf("copy of offset %d: key %s, value %s, headers %v", offset, c.Key, c.Value, headers)
+		}
+		seen[headers["replicator.offset"]]++
+	}
+	if seen["1"] < 1 || seen["2"] < 1 || seen["3"] < 1 || len(seen) != 3 || len(copies) < 4 {
+		t.Errorf("copies by offset: %v, want each, and one of them again, because a checkpoint failed", seen)
+	}
 }
 
 // TestRetriedRecordIsAppliedBeforeLaterOnes when what the target refused it for is gone.

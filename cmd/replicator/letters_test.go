@@ -9,7 +9,6 @@ import (
 
 	"replicator/debezium/kafka"
 	"replicator/txnsink/mysql/mysqlserver"
-	"replicator/txnsink/postgres/pgserver"
 )
 
 const letterSetting = "errors.bad_record"
@@ -296,34 +295,6 @@ func TestDeadLettersAreShown(t *testing.T) {
 			t.Errorf("show does not say %q:\n%s", want, text)
 		}
 	}
-}
-
-// TestCaseTwoPhaseUnavailable runs case 60: nothing is read where nothing could be prepared, nor is another delivery chosen instead.
-func TestCaseTwoPhaseUnavailable(t *testing.T) {
-	t.Parallel()
-	c := loadCase(t, "60")
-	server, err := pgserver.Start(t.Context(), pgserver.Config{MaxPreparedTransactions: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	r := newCaseRun(t, c)
-	r.url = server.URL("postgres")
-	r.target = r.url
-	r.exec(t, c.setup(t, "postgres"))
-	r.produce(t, c.records(t)...)
-	for range 2 {
-		code, stderr := r.run(t)
-		r.stopped(t, code, stderr, "max_prepared_transactions", "restart", "delivery to one-phase")
-		r.expect(t, c.result(t, ""))
-	}
-	r.config["delivery"] = "one-phase" // what the error advises
-	r.succeeds(t)
-	r.expect(t, caseResult{Query: "SELECT id, amt FROM pay", Rows: textRows("1|10")})
 }
 
 const payTopic = "src1.public.pay"

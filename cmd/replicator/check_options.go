@@ -32,11 +32,11 @@ func (s *sampleFindings) options(c *config, e *debezium.Event, t *knownTable, no
 		s.note("connector/position", t.source)
 	}
 	keyless := len(t.shape.PrimaryKey) == 0 && len(t.rows.Key) == 0
-	if keyless && !e.Flat && !e.Before.Sent() && (e.Op == debezium.Update || e.Op == debezium.Delete) {
+	if keyless && !e.Before.Sent() && (e.Op == debezium.Update || e.Op == debezium.Delete) {
 		s.note("connector/before", t.source)
 	}
 	image := e.After.Shape
-	if image == nil {
+	if image == nil || t.before(e) {
 		return
 	}
 	if image.Schemaless && c.Source.SchemaChanges == "" {
@@ -49,7 +49,7 @@ func (s *sampleFindings) options(c *config, e *debezium.Event, t *knownTable, no
 
 // column compares a column with the field that it is sent as.
 func (s *sampleFindings) column(image *debezium.Shape, col *schema.Column, t *knownTable) {
-	if slices.Contains(t.rows.Exclude, col.Name) {
+	if slices.Contains(t.rows.Exclude, col.Name) || col.Generated {
 		return
 	}
 	where := t.source + "." + col.Name

@@ -48,11 +48,6 @@ func (v *sourceView) sample(ctx context.Context, c *config, f *findings) {
 		f.warn("records/unread", "see to the brokers, and check again", "the topics' last records cannot be read: %s", reason(err))
 		return
 	}
-	decoder, err := openDecoder(c, nil)
-	if err != nil {
-		f.fail("registry/unreachable", "see to source.registry", "%s", reason(err))
-		return
-	}
 	records := 0
 	for _, t := range v.topics {
 		s := topicSample{topic: t}
@@ -60,7 +55,7 @@ func (v *sourceView) sample(ctx context.Context, c *config, f *findings) {
 		for i := range batches {
 			if batches[i].Partition.Topic == t.Name {
 				records += len(batches[i].Records)
-				s.add(ctx, decoder, c, &batches[i], keys, f)
+				s.add(ctx, v.decoder, c, &batches[i], keys, f)
 			}
 		}
 		v.samples = append(v.samples, s)
@@ -132,7 +127,12 @@ func tablesOfSamples(c *config, samples []topicSample) []knownTable {
 			shape := debezium.TableFromEvent(e)
 			change := debezium.TableChange{Database: e.Source.Database, Schema: e.Source.Schema, Table: e.Source.Table, Shape: &shape}
 			name := dotted(change.Database, change.Schema, change.Table)
-			if t, skip := ruled(c, e.Source.Name, change); !skip && (len(shape.Columns) > 0 || known[name].shape.Columns == nil) {
+			was := known[name]
+			if was.shape.Columns != nil && (len(shape.Columns) == 0 || was.before(e)) {
+				continue // another one shows more
+			}
+			if t, skip := ruled(c, e.Source.Name, change); !skip {
+				t.since, _ = e.Source.Position()
 				known[name] = t
 			}
 		}
@@ -159,8 +159,7 @@ func (v *sourceView) checkBeginning(ctx context.Context, c *config, last *checkp
 		return
 	}
 	batches, err := v.source.Sample(ctx, from, 1, sampledBytes)
-	decoder, derr := openDecoder(c, nil)
-	if err != nil || derr != nil {
+	if err != nil {
 		return // the last records could be read a moment ago: it is told by those
 	}
 	var partial []string
@@ -170,7 +169,7 @@ func (v *sourceView) checkBeginning(ctx context.Context, c *config, last *checkp
 			if batches[i].Partition.Topic != s.topic.Name {
 				continue
 			}
-			events, err := decoder.DecodeBatchContext(ctx, &batches[i])
+			events, err := v.decoder.DecodeBatchContext(ctx, &batches[i])
 			if err != nil || len(events) == 0 {
 				continue
 			}

@@ -23,12 +23,24 @@ type knownTable struct {
 	target schema.Name // as the template says, before names are shortened
 	rows   sqlgen.Rules
 	evolve schema.Policy
+	since  debezium.LogPosition // in the source's log, from which on it has this shape; zero: that is not known
+}
+
+// before says whether an event is from before the table had its shape.
+func (t *knownTable) before(e *debezium.Event) bool {
+	at, ok := e.Source.Position()
+	if !ok || t.since == (debezium.LogPosition{}) {
+		return false
+	}
+	c, ok := at.Compare(t.since)
+	return ok && c < 0
 }
 
 // sourceView is what the preflight has seen of the source's side.
 type sourceView struct {
 	source   *kafka.Source
-	all      []string // topics that this user may see
+	decoder  *debezium.Decoder // one for all topics: some schemas' ids show what others mean
+	all      []string          // topics that this user may see
 	topics   []kafka.TopicInfo
 	settings map[string]kafka.Settings // by topic
 	samples  []topicSample
@@ -49,7 +61,10 @@ func checkSource(ctx context.Context, c *config, last *checkpoint.Checkpoint, f 
 	ctx, cancel := within(ctx, checkSourceTimeout)
 	defer cancel()
 	var err error
-	if v.source, err = openSource(c, nil); err != nil {
+	if v.source, err = openSource(c, nil); err == nil {
+		v.decoder, err = openDecoder(c, nil)
+	}
+	if err != nil {
 		f.fail("brokers/settings", "correct source", "%v", err)
 		return v
 	}
@@ -70,7 +85,7 @@ func checkSource(ctx context.Context, c *config, last *checkpoint.Checkpoint, f 
 	if t := c.Errors.LetterTopic; t != "" && !slices.Contains(v.all, t) {
 		f.fail("dead_letters/missing", "create it, and let this user WRITE to it", "there is no topic %s, which errors.dead_letters names, or this user may not DESCRIBE it", t)
 	}
-	v.tables = checkSchemaChanges(ctx, c, v.source, v.all, f)
+	v.tables = v.checkSchemaChanges(ctx, c, f)
 	v.sample(ctx, c, f)
 	if len(v.tables) == 0 {
 		v.tables = tablesOfSamples(c, v.samples)
@@ -123,22 +138,22 @@ func checkRegistry(ctx context.Context, c *config, f *findings) {
 }
 
 // checkSchemaChanges reads the schema-change topic.
-func checkSchemaChanges(ctx context.Context, c *config, source *kafka.Source, all []string, f *findings) []knownTable {
+func (v *sourceView) checkSchemaChanges(ctx context.Context, c *config, f *findings) []knownTable {
 	topic := c.Source.SchemaChanges
 	if topic == "" {
 		f.warn("schema_changes/unset", "set it to the connector's topic.prefix", "source.schema_changes is not set: types of new tables come from the events alone, which do not tell all (unsigned, lengths)")
 		return nil
 	}
-	if !slices.Contains(all, topic) {
+	if !slices.Contains(v.all, topic) {
 		f.fail("schema_changes/missing", "correct source.schema_changes: it is the connector's topic.prefix", "there is no topic %s", topic)
 		return nil
 	}
-	records, _, err := source.History(ctx, topic, -1)
+	records, _, err := v.source.History(ctx, topic, -1)
 	if err != nil {
 		f.fail("schema_changes/unreadable", "let this user READ it; it must have one partition", "topic %s cannot be read: %s", topic, reason(err))
 		return nil
 	}
-	tables, err := describedTables(ctx, c, topic, records)
+	tables, err := describedTables(ctx, c, v.decoder, topic, records)
 	if err != nil {
 		f.fail("schema_changes/not_debezium", "is it the connector's schema-change topic?", "%v", err)
 		return nil
@@ -152,11 +167,7 @@ func checkSchemaChanges(ctx context.Context, c *config, source *kafka.Source, al
 }
 
 // describedTables returns the tables as the topic leaves them, by name, without those that a rule skips.
-func describedTables(ctx context.Context, c *config, topic string, records []debezium.Record) ([]knownTable, error) {
-	decoder, err := openDecoder(c, nil)
-	if err != nil {
-		return nil, err
-	}
+func describedTables(ctx context.Context, c *config, decoder *debezium.Decoder, topic string, records []debezium.Record) ([]knownTable, error) {
 	events, err := decoder.DecodeBatchContext(ctx, &debezium.Batch{Partition: debezium.Partition{Topic: topic}, Records: records})
 	if err != nil {
 		return nil, err
@@ -173,6 +184,7 @@ func describedTables(ctx context.Context, c *config, topic string, records []deb
 				continue
 			}
 			if t, skip := ruled(c, topic, change); !skip {
+				t.since, _ = events[i].Source.Position()
 				known[name] = t
 			}
 		}

@@ -61,6 +61,7 @@ func typeReason(err error) string {
 // checkTargetTables compares the tables that are there with the source's.
 func checkTargetTables(ctx context.Context, c *config, sink txnsink.Sink, tables []knownTable, f *findings) {
 	absent, present := []string{}, 0
+	made := madeTables(ctx, c, sink)
 	for i := range tables {
 		t := &tables[i]
 		source, err := t.rows.Arrange(t.shape)
@@ -81,6 +82,9 @@ func checkTargetTables(ctx context.Context, c *config, sink txnsink.Sink, tables
 		default:
 			present++
 			checkShape(c, sink.Dialect(), t, &source, table, f)
+			if !made[t.source] {
+				checkUnique(t, &source, table, f)
+			}
 		}
 	}
 	if len(absent) > 0 {
@@ -89,6 +93,20 @@ func checkTargetTables(ctx context.Context, c *config, sink txnsink.Sink, tables
 	if present > 0 {
 		f.ok("tables", "%d of %d are there already", present, len(tables))
 	}
+}
+
+// madeTables are the source's tables whose target the pipeline has made, or written to before. They have the source's unique indexes, of
+// which a schema-change record tells in the text of a statement only.
+func madeTables(ctx context.Context, c *config, sink txnsink.Sink) map[string]bool {
+	made := map[string]bool{}
+	list, err := sink.Defined(ctx, c.Pipeline)
+	if err != nil {
+		return made // there are no own tables yet
+	}
+	for _, d := range list {
+		made[d.Source] = true
+	}
+	return made
 }
 
 func shortName(d sqlgen.Dialect, n schema.Name) schema.Name {
@@ -138,23 +156,31 @@ func sourceColumn(d sqlgen.Dialect, source *schema.Table, name string) *schema.C
 	return nil
 }
 
+// sameColumns says whether two keys have the same columns. Databases differ in whether their names' cases count.
+func sameColumns(a, b []string) bool {
+	low := func(list []string) []string {
+		var out []string
+		for _, s := range list {
+			out = append(out, strings.ToLower(s))
+		}
+		slices.Sort(out)
+		return out
+	}
+	return slices.Equal(low(a), low(b))
+}
+
 // checkKeys compares what rows are told apart by.
 func checkKeys(t *knownTable, source, table *schema.Table, f *findings) {
-	same := func(a, b []string) bool {
-		low := func(list []string) []string {
-			var out []string
-			for _, s := range list {
-				out = append(out, strings.ToLower(s))
-			}
-			slices.Sort(out)
-			return out
-		}
-		return slices.Equal(low(a), low(b))
-	}
-	if key := source.PrimaryKey; len(key) > 0 && !same(table.PrimaryKey, key) && !slices.ContainsFunc(table.Unique, func(u []string) bool { return same(u, key) }) {
+	key := source.PrimaryKey
+	unique := append(slices.Clone(table.Unique), table.PrimaryKey)
+	if len(key) > 0 && !slices.ContainsFunc(unique, func(u []string) bool { return sameColumns(u, key) }) {
 		f.fail("keys/differ", "make them the primary key or a unique index of whole columns, or name the target's key in a rule (tables: key)",
 			"table %v has no unique index of the columns that %s's rows are told apart by: %s", table.Name, t.source, strings.Join(key, ", "))
 	}
+}
+
+// checkUnique looks for unique indexes that the source may not have.
+func checkUnique(t *knownTable, source, table *schema.Table, f *findings) {
 	known := append(slices.Clone(source.Unique), source.PrimaryKey)
 	for _, x := range source.Indexes {
 		if x.Unique {
@@ -163,7 +189,7 @@ func checkKeys(t *knownTable, source, table *schema.Table, f *findings) {
 	}
 	var extra []string
 	for _, u := range append(slices.Clone(table.Unique), table.PrimaryKey) {
-		if len(u) > 0 && !slices.ContainsFunc(known, func(k []string) bool { return same(k, u) }) {
+		if len(u) > 0 && !slices.ContainsFunc(known, func(k []string) bool { return sameColumns(k, u) }) {
 			extra = append(extra, "("+strings.Join(u, ", ")+")")
 		}
 	}

@@ -293,3 +293,36 @@ func sources(t *testing.T, pattern string, tests bool) string {
 	}
 	return b.String()
 }
+
+// TestCheckOfWhatDebeziumWrote finds in recorded streams what their connectors were told, and no more: tables were altered on the way.
+func TestCheckOfWhatDebeziumWrote(t *testing.T) {
+	t.Parallel()
+	const always = "keys/none names/long schema_changes/retention" // as the source's tables are, and the tests' topics
+	for connector, want := range map[string]string{
+		"plain": always,
+		"avro":  always,
+		"loose": "connector/decimal " + always,
+		"flat":  "connector/before connector/flattened " + always,
+	} {
+		t.Run(connector, func(t *testing.T) {
+			t.Parallel()
+			c := captureWithDDL(t, connector, "checked")
+			args := []string{"check", "--json", "--config", writeConfig(t, c.config)}
+			for key, value := range c.caseRun.config {
+				args = append(args, "--set", key+"="+value)
+			}
+			if got := strings.Join(checkFinds(t, args...), " "); got != want {
+				t.Errorf("found %q, want %q", got, want)
+			}
+			if connector != "plain" {
+				return
+			}
+			if code, stderr := c.runConfig(t.Context(), t, c.config); code != exitDone {
+				t.Fatal(stderr)
+			}
+			if got := strings.Join(checkFinds(t, args...), " "); got != want {
+				t.Errorf("after a run: found %q, want %q", got, want)
+			}
+		})
+	}
+}

@@ -9,6 +9,7 @@ import (
 
 	"replicator/debezium"
 	"replicator/schema"
+	"replicator/sqlgen"
 	"replicator/txnsink"
 )
 
@@ -33,6 +34,7 @@ type Completed struct {
 	Bytes      int64 // as they were in Kafka
 	Phases     Phases
 	Tables     []TableCount                 // tables with events in this checkpoint
+	Aside      []AsideCount                 // records that were set aside in this checkpoint
 	Ends       map[debezium.Partition]int64 // last stable offsets as they were seen with the events
 }
 
@@ -52,6 +54,13 @@ type TableCount struct {
 	Ops            map[debezium.Op]int64
 	Last           time.Time // when the source committed the newest of them; zero: it does not say
 	Version        int64     // offset in the schema-change topic of the statement that made the table what it is; -1: none is known
+}
+
+// AsideCount is how many records of one table a checkpoint set aside for one class of reasons.
+type AsideCount struct {
+	Source  string // the source's table, or the topic of a record that does not tell
+	Class   sqlgen.Class
+	Records int64
 }
 
 // InDoubt lists the transactions that are prepared and not decided yet. An empty one says that there are none.
@@ -189,6 +198,28 @@ func (r *router) counted() []TableCount {
 	}
 	slices.SortFunc(out, func(a, b TableCount) int { return cmp.Compare(a.Source, b.Source) })
 	clear(r.counts)
+	return out
+}
+
+// refusedCount names what AsideCount counts.
+type refusedCount struct {
+	source string
+	class  sqlgen.Class
+}
+
+// countedAside returns what was set aside since the last cut, in order, and begins anew.
+func (r *router) countedAside() []AsideCount {
+	if len(r.asides) == 0 {
+		return nil
+	}
+	out := make([]AsideCount, 0, len(r.asides))
+	for k, n := range r.asides {
+		out = append(out, AsideCount{k.source, k.class, n})
+	}
+	slices.SortFunc(out, func(a, b AsideCount) int {
+		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Class, b.Class))
+	})
+	clear(r.asides)
 	return out
 }
 

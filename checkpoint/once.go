@@ -60,6 +60,7 @@ func (r *run) once(ctx context.Context) (err error) {
 	}
 	router := newRouter(r, tables, letters, lanes, reader, ends, cuts, saved)
 
+	r.running = true
 	outer := ctx
 	group, ctx := errgroup.WithContext(context.WithoutCancel(ctx))
 	for _, l := range lanes {

@@ -64,6 +64,7 @@ type router struct {
 	promised      []chan<- Checkpoint              // the outstanding checkpoint, which is a savepoint
 
 	counts  map[sourceTable]*count // since the last cut
+	asides  map[refusedCount]int64 // likewise: records set aside
 	oldest  time.Time              // of what was routed since the last cut; zero: nothing, or its age is not known
 	cutting time.Time              // likewise, of the outstanding checkpoint
 
@@ -76,7 +77,7 @@ func newRouter(r *run, t *tables, aside *letters, lanes []*lane, reader Reader, 
 		run: r, tables: t, aside: aside, lanes: lanes, place: newPlacement(len(lanes), r.Delivery == OnePhase), reader: reader, ends: ends, cuts: cuts, saved: saved,
 		held:      map[debezium.Partition]*held{},
 		positions: r.last.Positions.Clone(), ahead: r.last.Ahead, next: r.last.ID + 1,
-		counts: map[sourceTable]*count{},
+		counts: map[sourceTable]*count{}, asides: map[refusedCount]int64{},
 		limits: map[debezium.Partition]int64{}, lags: map[debezium.Partition]int64{}, left: map[debezium.Partition]int64{},
 		lastCut: time.Now(), halves: map[debezium.Partition]time.Time{},
 	}
@@ -425,8 +426,8 @@ func (r *router) noteHalf(e *debezium.Event) {
 func (r *router) cut(ctx context.Context) error {
 	r.ahead = beyond(r.ahead, r.positions)
 	b := &barrier{
-		told: Completed{Cut: time.Now(), Bytes: r.bytes, Tables: r.counted(), Ends: r.endsSeen()},
-		id:   r.next, positions: r.positions.Clone(), ahead: r.ahead, rows: r.rows, savepoint: len(r.asked) > 0,
+		told: Completed{Cut: time.Now(), Bytes: r.bytes, Tables: r.counted(), Aside: r.countedAside(), Ends: r.endsSeen()}, letters: r.aside.cut(),
+		id: r.next, positions: r.positions.Clone(), ahead: r.ahead, rows: r.rows, savepoint: len(r.asked) > 0,
 		lanes: len(r.lanes), passed: make(chan passed, len(r.lanes)), committed: make(chan struct{}),
 	}
 	r.barrier = b
@@ -495,6 +496,9 @@ func (r *router) report() {
 	p.Lag, p.ToGo, p.Oldest = r.behind, r.toGo, r.cutting
 	if p.Oldest.IsZero() {
 		p.Oldest = r.oldest
+	}
+	if r.aside != nil {
+		p.AsideRows = int64(len(r.aside.rows))
 	}
 	r.Config.Progress(p)
 }

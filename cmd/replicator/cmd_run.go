@@ -127,7 +127,7 @@ func (a *app) run(ctx context.Context, c *config, f *runFlags) (err error) {
 		return inPipeline(c, err)
 	}
 	port.Ended(nil, "")
-	log.Info("stopped", "pipeline", c.Pipeline, "checkpoint", last.Checkpoint, "events", last.Events, "repeated", last.Repeated, "skipped", last.Skipped)
+	log.Info("stopped", "pipeline", c.Pipeline, "checkpoint", last.Checkpoint, "events", last.Events, "repeated", last.Repeated, "skipped", last.Skipped, "aside", last.Aside)
 	return nil
 }
 
@@ -135,7 +135,7 @@ func (a *app) run(ctx context.Context, c *config, f *runFlags) (err error) {
 func openPort(ctx context.Context, c *config, log *slog.Logger) (*ops.Server, func() error, error) {
 	build := readVersion()
 	port := ops.New(ops.Config{
-		Pipeline: c.Pipeline, Version: build.Version, Commit: build.Commit, Delivery: string(c.Delivery),
+		Pipeline: c.Pipeline, Version: build.Version, Commit: build.Commit, Delivery: string(c.Delivery), Workers: c.Workers,
 		Source: strings.Join(c.Source.Brokers, ", "), Target: mask(c.Target.URL), Settings: c.Settings,
 		Token: c.HTTP.Token, Pprof: c.HTTP.Pprof, Interval: c.Checkpoint.Interval, Log: log,
 	})

@@ -183,9 +183,9 @@ func TestWritesDuringACutoverAreNoGo(t *testing.T) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	}
-	still(finding{levelOK, "source", "nobody has written to it meanwhile: its log is still at ", ""})
+	still(finding{Level: levelOK, Check: "source", Message: "nobody has written to it meanwhile: its log is still at "})
 	m.atSource(t, "CREATE DATABASE other", "CREATE TABLE other.t (id int PRIMARY KEY)")
-	still(finding{levelOK, "source", "its log has moved from ", ""})
+	still(finding{Level: levelOK, Check: "source", Message: "its log has moved from "})
 	m.atSource(t, "INSERT INTO orders VALUES (20, 7, NULL)")
 	err = m.broker.Produce(t.Context(), debezium.Record{
 		Partition: debezium.Partition{Topic: "p.shop.orders"}, Key: []byte(`{"id":20}`),
@@ -197,7 +197,7 @@ func TestWritesDuringACutoverAreNoGo(t *testing.T) {
 	if code, _, stderr := call(t, "run", "--config", m.file, "--until-caught-up"); code != exitDone {
 		t.Fatalf("run: exit code %d, %s", code, stderr)
 	}
-	still(finding{levelError, "source", "changes came in meanwhile: shop.orders (1)", ""})
+	still(finding{Level: levelError, Check: "source", Message: "changes came in meanwhile: shop.orders (1)"})
 }
 
 // TestTwoCutoversAtOnceAreNotMade: the second says so, and leaves everything to the first.
@@ -209,7 +209,7 @@ func TestTwoCutoversAtOnceAreNotMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := facts[verdict](t, exitPreflight, m.args("cutover")...)
-	want := verdict{Findings: []finding{{levelError, "cutover", "another cutover of this database is at work", "wait until it has ended, and repeat"}}}
+	want := verdict{Findings: []finding{{Level: levelError, Check: "cutover", Message: "another cutover of this database is at work", Do: "wait until it has ended, and repeat"}}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

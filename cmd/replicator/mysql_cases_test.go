@@ -190,7 +190,7 @@ func (r *caseRun) lackPrivilege(t *testing.T, server *mysqlserver.Server) {
 	if server.Kind() != mysqlserver.MariaDB {
 		for range 2 {
 			code, stderr := r.run(t)
-			r.stopped(t, code, stderr, "XA_RECOVER_ADMIN", "one-phase")
+			r.stopped(t, code, stderr, r.result(t, "").Error.Class, "XA_RECOVER_ADMIN", "one-phase")
 			r.expect(t, r.result(t, ""))
 		}
 		r.config["delivery"] = "one-phase" // what the error advises

@@ -68,7 +68,7 @@ func openSource(c *config, log *slog.Logger) (*kafka.Source, error) {
 	if k.TLS, err = c.Source.TLS.load(); err != nil {
 		return nil, fmt.Errorf("source.tls: %w", err)
 	}
-	for _, topic := range []string{c.Source.SchemaChanges, c.Source.Transactions} {
+	for _, topic := range []string{c.Source.SchemaChanges, c.Source.Transactions, c.Errors.LetterTopic} {
 		if topic != "" {
 			k.Exclude = append(k.Exclude, topic)
 		}
@@ -161,6 +161,7 @@ type ends struct {
 	decoder *debezium.Decoder
 	sink    txnsink.Sink
 	store   checkpoint.Store
+	letters *kafka.Writer // nil: records that are set aside are copied nowhere
 }
 
 // openEnds connects to everything, and creates the replicator's own tables if they are missing. While the target cannot
@@ -177,6 +178,9 @@ func openEnds(ctx context.Context, c *config, log *slog.Logger) (*ends, error) {
 	delay := firstConnectDelay
 	for {
 		e := &ends{source: source, decoder: decoder}
+		if c.Errors.LetterTopic != "" {
+			e.letters = source.Writer(c.Errors.LetterTopic)
+		}
 		err := e.connect(ctx, c, log)
 		if err == nil {
 			return e, nil
@@ -221,6 +225,9 @@ func (e *ends) connect(ctx context.Context, c *config, log *slog.Logger) (err er
 
 func (e *ends) close() error {
 	var errs []error
+	if e.letters != nil {
+		errs = append(errs, e.letters.Close())
+	}
 	if e.store != nil {
 		errs = append(errs, e.store.Close())
 	}
@@ -257,6 +264,9 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 	}
 	if letters, ok := e.sink.(checkpoint.Letters); ok && c.Errors.BadRecord == deadLetter {
 		out.Letters = letters
+		if e.letters != nil {
+			out.LetterTopic = letterCopies{e.letters}
+		}
 	}
 	out.Tables.Rules = tableRules(c)
 	return out

@@ -129,10 +129,19 @@ func TestChangesAtOnePositionAreApplied(t *testing.T) {
 	slowly := sameRun
 	slowly.SentNs += time.Second.Nanoseconds()
 	compressed := change(t, 9, 0, 7) // the second statement of a compressed transaction: rows are numbered anew
+	counted := change(t, 9, 0, 8) // with provide.transaction.metadata
+	counted.Order, counted.SentNs, counted.Run = 5, time.Second.Nanoseconds(), "one"
+	alike, countedOn, countedOnElsewhere := counted, counted, counted
+	alike.Order, alike.SentNs = 6, counted.SentNs+20_000
+	countedOn.Order, countedOn.SentNs = 10, counted.SentNs+48*time.Second.Nanoseconds()
+	countedOnElsewhere.Order, countedOnElsewhere.Run = 10, "two"
 	for name, c := range map[string]struct {
 		events []debezium.Event
 		want   []bool // repeated
 	}{
+		"equal rows of a compressed transaction, numbered":  {[]debezium.Event{counted, alike}, []bool{false, false}},
+		"a binlog's row counted on after a lost connection": {[]debezium.Event{counted, countedOn}, []bool{false, true}},
+		"a binlog's row counted on by another run":          {[]debezium.Event{counted, countedOnElsewhere}, []bool{false, true}},
 		"halves of a changed key":             {[]debezium.Event{left, came, left, came}, []bool{false, false, true, true}},
 		"a half is repeated":                  {[]debezium.Event{left, came, came}, []bool{false, false, true}},
 		"a restart between the halves":        {[]debezium.Event{left, left, came}, []bool{false, true, false}},

@@ -35,6 +35,7 @@ const (
 	codeDependent          = "2BP01" // dependent_objects_still_exist: a view, say, uses the column
 	classData              = "22"
 	classConstraint        = "23"
+	classLimit             = "54" // program_limit_exceeded: a row, an index entry or a table that is larger than PostgreSQL's pages allow
 	adviceOnePhase         = "or set delivery to one-phase, which is exactly once without prepared transactions"
 	adviceTwoPhase         = "set max_prepared_transactions to at least twice the number of workers plus 2 in postgresql.conf and restart the server, "
 	disabledTwoPhase       = "prepared transactions are disabled on the target (max_prepared_transactions is 0): " + adviceTwoPhase + adviceOnePhase
@@ -143,7 +144,7 @@ func dataError(err error) bool {
 	case codeDatatypeMismatch, codeCardinality, codeRaiseException:
 		return true
 	}
-	return strings.HasPrefix(c, classData) || strings.HasPrefix(c, classConstraint)
+	return strings.HasPrefix(c, classData) || strings.HasPrefix(c, classConstraint) || strings.HasPrefix(c, classLimit)
 }
 
 // rowError makes a data error one about a row.
@@ -163,7 +164,7 @@ func rowError(err error, table schema.Name, origin sqlgen.Origin) *sqlgen.RowErr
 // class returns what kind of a data error a SQLSTATE is.
 func class(code string) sqlgen.Class {
 	switch code {
-	case "22001":
+	case "22001", "54000":
 		return sqlgen.TooLarge
 	case "22003", "22008", "22015":
 		return sqlgen.OutOfRange

@@ -35,18 +35,22 @@ type stack struct {
 // openStack finds the servers, and names a database to replicate into.
 func openStack(t *testing.T, pipeline, source, connector string) *stack {
 	t.Helper()
-	env := func(name string) string {
-		v := os.Getenv(name)
-		if v == "" {
-			t.Fatalf("%s is not set: run this test by `make e2e` or e2e/run, which start the servers that it needs", name)
-		}
-		return v
-	}
+	env := func(name string) string { return environment(t, name) }
 	return &stack{
 		binary: env("E2E_BINARY"), postgres: env("LAB_POSTGRES_URL"), broker: env("LAB_KAFKA"), connect: env("LAB_CONNECT"),
 		registry: env("LAB_REGISTRY"), logs: env("E2E_LOGS"),
 		source: source, connector: connector, database: fmt.Sprintf("%s_%d", pipeline, time.Now().Unix()), pipeline: pipeline,
 	}
+}
+
+// environment is a variable that `lab env` or e2e/run sets.
+func environment(t *testing.T, name string) string {
+	t.Helper()
+	v := os.Getenv(name)
+	if v == "" {
+		t.Fatalf("%s is not set: run this test by `make e2e` or e2e/run, which start the servers that it needs", name)
+	}
+	return v
 }
 
 func (s *stack) createDatabase(t *testing.T, name string) {

@@ -17,7 +17,9 @@ import (
 
 // workloadSchema is what the workload changes: rows with a key, rows that can be equal, keys that change, and one row that
 // counts its transactions and so tells how far the target has come.
-const workloadSchema = `SET SESSION cte_max_recursion_depth = 100000; USE shop;
+const workloadSchema = "USE shop;" + workloadTables
+
+const workloadTables = `SET SESSION cte_max_recursion_depth = 100000;
 CREATE TABLE account (id INT PRIMARY KEY, owner VARCHAR(40) NOT NULL UNIQUE, balance DECIMAL(14,2) NOT NULL, note VARCHAR(200), changed_at DATETIME(6) NOT NULL);
 CREATE TABLE transfer (at DATETIME(3) NOT NULL, payer INT, payee INT, amount DECIMAL(14,2));
 CREATE TABLE visit (token VARCHAR(40) PRIMARY KEY, account INT NOT NULL, pages INT NOT NULL);

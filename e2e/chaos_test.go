@@ -16,9 +16,6 @@ import (
 // chaosShortest is how long faults are made when CHAOS_DURATION does not say.
 const chaosShortest = 3 * time.Minute
 
-// settleLimit bounds the wait for everything to work again after a fault, most of which is Kafka Connect's.
-const settleLimit = 5 * time.Minute
-
 // TestFaultsLoseAndRepeatNothing kills, stops and cuts off everything that two replicators of one stream need, fills and freezes the disk
 // of one's checkpoints, and lets its clock jump. One of the two is killed as well, and the other must live through all of it. After every fault
 // both must go on by themselves, with the source's changes from first to last, each once. At the end they equal the source.

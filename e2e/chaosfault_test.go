@@ -89,7 +89,7 @@ func (r *replica) signal(t *testing.T, s syscall.Signal) {
 // killOften kills the mortal many times, every second one as soon as a transaction is prepared.
 func (c *chaos) killOften(t *testing.T) {
 	t.Helper()
-	for i := range 10 + c.random.IntN(20) {
+	for i := range 20 + c.random.IntN(30) {
 		c.killAt(t, time.Duration(c.random.IntN(1200))*time.Millisecond, i%2 == 1)
 	}
 }

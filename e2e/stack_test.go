@@ -20,6 +20,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// settleLimit bounds the wait for programs that start, or start again after a fault; Kafka Connect is the slowest, on a loaded machine most of all.
+const settleLimit = 5 * time.Minute
+
 // stack is the lab's servers as `lab up` left them; the environment says where they are.
 type stack struct {
 	binary             string // the replicator under test
@@ -226,7 +229,7 @@ func (s *stack) startConnector(t *testing.T, file string) {
 			t.Errorf("remove connector %s: %v", s.connector, err)
 		}
 	})
-	eventually(t, time.Minute, "connector "+s.connector+" runs", s.connectorRuns)
+	eventually(t, settleLimit, "connector "+s.connector+" runs", s.connectorRuns)
 }
 
 func (s *stack) removeConnector(ctx context.Context) error {
@@ -263,7 +266,7 @@ func (s *stack) connectorRuns(ctx context.Context) error {
 // the snapshot once more, and then no reader can tell the rows of a table without a key from new ones.
 func (s *stack) awaitSnapshot(t *testing.T) {
 	t.Helper()
-	eventually(t, time.Minute, "the snapshot is complete", func(ctx context.Context) error {
+	eventually(t, settleLimit, "the snapshot is complete", func(ctx context.Context) error {
 		var stored struct {
 			Offsets []struct{ Offset map[string]any }
 		}

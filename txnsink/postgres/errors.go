@@ -20,7 +20,7 @@ const (
 	codeNotInState         = "55000" // object_not_in_prerequisite_state: a prepared transaction that is busy, or prepared transactions are disabled
 	codeUndefinedObject    = "42704" // no such prepared transaction
 	codeDuplicateObject    = "42710" // the name of a prepared transaction, or of a type, is taken
-	codeOutOfMemory        = "53200" // no free slot for a prepared transaction
+	codeOutOfMemory        = "53200" // no free slot for a prepared transaction, or for a lock
 	codePrivilege          = "42501" // insufficient_privilege
 	codeNotSupported       = "0A000" // feature_not_supported
 	codeUndefinedStatement = "26000" // invalid_sql_statement_name: a prepared statement that is not there
@@ -102,6 +102,9 @@ func plain(err error) error {
 	}
 	if pg.Code == codePrivilege {
 		return permanent("%s: grant it to the target's role", text)
+	}
+	if pg.Code == codeOutOfMemory {
+		return &serverError{text: text + ": a transaction locks each table that it changes, and each index of it: if it is those that are too many, raise max_locks_per_transaction on the target, or lower checkpoint.rows"}
 	}
 	if pg.Code == codeReadOnly {
 		return &serverError{text: text + ": is the target a standby?"}

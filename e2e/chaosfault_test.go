@@ -37,10 +37,11 @@ func (d *deck) next(random *rand.Rand) fault {
 
 // allFaults is every fault; those of the replicator stand more than once, so that they come more often.
 func (c *chaos) allFaults() deck {
-	faults := []fault{
-		{name: "checkpoint disk full", begin: c.disk.fill, end: c.disk.empty},
-		{name: "checkpoint disk slow", begin: c.disk.freezeAgainAndAgain, end: c.disk.thaw},
-		{name: "process stopped, another started in its place", begin: c.supersede},
+	faults := []fault{{name: "process stopped, another started in its place", begin: c.supersede}}
+	if c.disk.mounted {
+		faults = append(faults,
+			fault{name: "checkpoint disk full", begin: c.disk.fill, end: c.disk.empty},
+			fault{name: "checkpoint disk slow", begin: c.disk.freezeAgainAndAgain, end: c.disk.thaw})
 	}
 	for _, service := range []string{"postgres", "mysql", "kafka", "connect"} {
 		faults = append(faults, fault{

@@ -66,7 +66,7 @@ func (c *chaos) allFaults() deck {
 			})
 		}
 	}
-	for range 4 {
+	for range 12 {
 		faults = append(faults, fault{name: "replicator killed again and again", begin: c.killOften})
 	}
 	for _, r := range c.replicas() {

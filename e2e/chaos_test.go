@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// chaosShortest is how long faults are made when CHAOS_DURATION does not say.
-const chaosShortest = 3 * time.Minute
+// chaosDuration is how long faults are made when CHAOS_DURATION does not say.
+const chaosDuration = 3 * time.Minute
 
 // TestFaultsLoseAndRepeatNothing kills, stops and cuts off everything that two replicators of one stream need, fills and freezes the disk
 // of one's checkpoints, and lets its clock jump. One of the two is killed as well, and the other must live through all of it. After every fault
 // both must go on by themselves, with the source's changes from first to last, each once. At the end they equal the source.
 func TestFaultsLoseAndRepeatNothing(t *testing.T) {
 	seed := seedOf(t)
-	duration := durationOf(t, "CHAOS_DURATION", chaosShortest)
+	duration := durationOf(t, "CHAOS_DURATION", chaosDuration)
 	t.Logf("to repeat this schedule of faults: E2E_SEED=%d CHAOS_DURATION=%v", seed, duration)
 
 	c := newChaos(t, seed)
@@ -140,7 +140,7 @@ func (c *chaos) killAt(t *testing.T, pause time.Duration, prepared bool) {
 	t.Helper()
 	after(t, c.mortal.daemon, pause)
 	if prepared {
-		c.mortal.sawPrepared(t.Context())
+		c.mortal.untilPrepared(t.Context())
 	}
 	c.mortal.daemon.kill(t)
 	c.tally.kills["replicator"]++

@@ -70,9 +70,16 @@ func (l *pulseLoad) wait(t *testing.T) int64 {
 	close(l.stop)
 	n := <-l.ended
 	if n == 0 {
-		t.Fatalf("the source's pulse cannot be read: %v", *l.last.Load())
+		t.Fatalf("the source has no pulse: %v", l.lastError())
 	}
 	return n
+}
+
+func (l *pulseLoad) lastError() error {
+	if err := l.last.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // pulseOf is how many transactions the source has committed.

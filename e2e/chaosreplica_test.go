@@ -100,19 +100,19 @@ func (r *replica) look(ctx context.Context, t *testing.T, n int64) error {
 	return nil
 }
 
-// sawPrepared waits a little for a prepared transaction.
-func (r *replica) sawPrepared(ctx context.Context) bool {
+// untilPrepared returns as soon as a transaction is prepared, and after two seconds in any case.
+func (r *replica) untilPrepared(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	db, err := r.target(ctx)
 	if err != nil {
-		return false
+		return // the server is what is down
 	}
 	defer db.Close(context.WithoutCancel(ctx))
 	for {
 		ids, err := collect[string](ctx, db, preparedQuery)
 		if err != nil || len(ids) > 0 {
-			return err == nil
+			return
 		}
 	}
 }

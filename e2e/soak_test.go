@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	soakShortest = time.Hour
-	soakRate     = 2000 // changes a second
-	soakBatch    = 20   // of them in a transaction
+	soakDuration = time.Hour // when SOAK_DURATION does not say
+	soakRate     = 2000      // changes a second
+	soakBatch    = 20        // of them in a transaction
 	soakKept     = 20000
 	soakSampled  = 5 * time.Second
 	soakAltered  = time.Minute
@@ -48,7 +48,7 @@ var soakDDL = []string{
 // memory, descriptors and goroutines do not grow, it keeps up, and the target equals the source. What it sampled goes to soak.csv and
 // soak.svg beside the logs.
 func TestSoakStaysFlat(t *testing.T) {
-	duration := durationOf(t, "SOAK_DURATION", soakShortest)
+	duration := durationOf(t, "SOAK_DURATION", soakDuration)
 	s := openStack(t, "soak", "soak", "")
 	s.lab(t, "mysql", "-e", soakSchema)
 	address := freeAddress(t)

@@ -37,6 +37,7 @@ var toxics = []toxic{
 // openWires makes a wire to each server that a replicator talks to. Kafka's is where the broker says that it is.
 func (s *stack) openWires(t *testing.T) []*wire {
 	t.Helper()
+	zerolog.SetGlobalLevel(zerolog.Disabled) // some toxics have a logger of their own
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	var wires []*wire
 	for _, w := range []struct{ name, near, far string }{

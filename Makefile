@@ -77,6 +77,14 @@ bench-peers: build ## beside Debezium's JDBC sink, Flink and the database's own 
 e2e: ## MySQL, Debezium, Kafka and PostgreSQL for real, with kills (root on Debian; installs them the first time)
 	e2e/run
 
+.PHONY: chaos
+chaos: ## DURATION (10m) of kills, stops, cut connections, full and slow disks, clock jumps on that stack; E2E_SEED repeats a schedule
+	CHAOS_DURATION=$(or $(DURATION),10m) e2e/run -timeout 24h -run '^TestFaultsLoseAndRepeatNothing$$'
+
+.PHONY: soak
+soak: ## DURATION (1h) of 2,000 changes a second with DDL and restarts; soak.csv and soak.svg go beside the stack's logs
+	SOAK_DURATION=$(or $(DURATION),1h) e2e/run -timeout 24h -tags e2e,soak -run '^TestSoakStaysFlat$$'
+
 .PHONY: browser
 browser: ## the status page in a real Chromium, on a real pipeline; BROWSER_SHOTS=DIR keeps screenshots
 	go test -count=1 -timeout 5m -tags browser ./e2e/browser

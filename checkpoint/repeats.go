@@ -18,7 +18,8 @@ const (
 )
 
 // The least time between a connector's last event and the first one that it sends again. A new run connects to the database
-// and to Kafka; one that goes on after an error waits for 10 s first (retriable.restart.connector.wait.ms).
+// and to Kafka; one that goes on after an error waits for 10 s first (retriable.restart.connector.wait.ms), and one that has lost
+// its connection to a binlog notices that when nothing has come for 48 s (four fifths of connect.keep.alive.interval.ms).
 const (
 	restartTakes = 100 * time.Millisecond
 	retryTakes   = 5 * time.Second // within one run
@@ -303,7 +304,9 @@ func (s *Seen) index(digest uint64, paused bool) int {
 // equal rows of one COPY. Where rows of a position are numbered, equal ones have other digests.
 func (s *Seen) follows(e *debezium.Event) bool {
 	if s.Order > 0 && e.Order > 0 {
-		return e.Order > s.Order // a connector that restarts goes back, or begins to count anew
+		// A connector that restarts goes back, or begins to count anew. One that reads a transaction of a binlog from its begin again, on
+		// another connection or from an offset within it, counts on.
+		return e.Order > s.Order && (e.Source.File == "" || !s.paused(e))
 	}
 	if !e.Flat && (e.Source.File != "" || e.Source.Serial > 0) { // a flattened row need not have its number
 		return false

@@ -129,26 +129,35 @@ func TestChangesAtOnePositionAreApplied(t *testing.T) {
 	slowly := sameRun
 	slowly.SentNs += time.Second.Nanoseconds()
 	compressed := change(t, 9, 0, 7) // the second statement of a compressed transaction: rows are numbered anew
+	counted := change(t, 9, 0, 8)    // with provide.transaction.metadata
+	counted.Order, counted.SentNs, counted.Run = 5, time.Second.Nanoseconds(), "one"
+	alike, countedOn, countedOnElsewhere := counted, counted, counted
+	alike.Order, alike.SentNs = 6, counted.SentNs+20_000
+	countedOn.Order, countedOn.SentNs = 10, counted.SentNs+48*time.Second.Nanoseconds()
+	countedOnElsewhere.Order, countedOnElsewhere.Run = 10, "two"
 	for name, c := range map[string]struct {
 		events []debezium.Event
 		want   []bool // repeated
 	}{
-		"halves of a changed key":             {[]debezium.Event{left, came, left, came}, []bool{false, false, true, true}},
-		"a half is repeated":                  {[]debezium.Event{left, came, came}, []bool{false, false, true}},
-		"a restart between the halves":        {[]debezium.Event{left, left, came}, []bool{false, true, false}},
-		"rows of one statement":               {[]debezium.Event{change(t, 9, 0, 1), change(t, 9, 1, 1), change(t, 9, 1, 1)}, []bool{false, false, true}},
-		"statements in one position":          {[]debezium.Event{change(t, 9, 0, 1), change(t, 9, 1, 1), compressed, change(t, 9, 0, 1), change(t, 9, 1, 1), compressed}, []bool{false, false, false, true, true, true}},
-		"two restarts":                        {[]debezium.Event{change(t, 9, 0, 1), change(t, 9, 1, 1), change(t, 9, 2, 1), change(t, 9, 0, 1), change(t, 9, 0, 1), change(t, 9, 1, 1), change(t, 9, 2, 1), change(t, 9, 3, 1)}, []bool{false, false, false, true, true, true, true, false}},
-		"equal rows of a COPY":                {[]debezium.Event{copied, soon}, []bool{false, false}},
-		"a row of a COPY sent again":          {[]debezium.Event{copied, later}, []bool{false, true}},
-		"the same record twice":               {[]debezium.Event{copied, copied}, []bool{false, true}},
-		"equal rows, numbered":                {[]debezium.Event{numbered, next, numbered, next}, []bool{false, false, true, true}},
-		"equal flattened rows":                {[]debezium.Event{flat, flat, flatSoon}, []bool{false, false, false}},
-		"a flattened row sent again":          {[]debezium.Event{flat, flatLater, flatLater}, []bool{false, true, false}},
-		"flattened rows sent again":           {[]debezium.Event{flat, flatSoon, flatLater, flatLater}, []bool{false, false, true, true}},
-		"equal rows of a slow run":            {[]debezium.Event{sameRun, slowly}, []bool{false, false}},
-		"sent again by a quick run":           {[]debezium.Event{sameRun, nextRun}, []bool{false, true}},
-		"without a position nothing is known": {[]debezium.Event{{Op: debezium.Create}, {Op: debezium.Create}}, []bool{false, false}},
+		"equal rows of a compressed transaction, numbered":  {[]debezium.Event{counted, alike}, []bool{false, false}},
+		"a binlog's row counted on after a lost connection": {[]debezium.Event{counted, countedOn}, []bool{false, true}},
+		"a binlog's row counted on by another run":          {[]debezium.Event{counted, countedOnElsewhere}, []bool{false, true}},
+		"halves of a changed key":                           {[]debezium.Event{left, came, left, came}, []bool{false, false, true, true}},
+		"a half is repeated":                                {[]debezium.Event{left, came, came}, []bool{false, false, true}},
+		"a restart between the halves":                      {[]debezium.Event{left, left, came}, []bool{false, true, false}},
+		"rows of one statement":                             {[]debezium.Event{change(t, 9, 0, 1), change(t, 9, 1, 1), change(t, 9, 1, 1)}, []bool{false, false, true}},
+		"statements in one position":                        {[]debezium.Event{change(t, 9, 0, 1), change(t, 9, 1, 1), compressed, change(t, 9, 0, 1), change(t, 9, 1, 1), compressed}, []bool{false, false, false, true, true, true}},
+		"two restarts":                                      {[]debezium.Event{change(t, 9, 0, 1), change(t, 9, 1, 1), change(t, 9, 2, 1), change(t, 9, 0, 1), change(t, 9, 0, 1), change(t, 9, 1, 1), change(t, 9, 2, 1), change(t, 9, 3, 1)}, []bool{false, false, false, true, true, true, true, false}},
+		"equal rows of a COPY":                              {[]debezium.Event{copied, soon}, []bool{false, false}},
+		"a row of a COPY sent again":                        {[]debezium.Event{copied, later}, []bool{false, true}},
+		"the same record twice":                             {[]debezium.Event{copied, copied}, []bool{false, true}},
+		"equal rows, numbered":                              {[]debezium.Event{numbered, next, numbered, next}, []bool{false, false, true, true}},
+		"equal flattened rows":                              {[]debezium.Event{flat, flat, flatSoon}, []bool{false, false, false}},
+		"a flattened row sent again":                        {[]debezium.Event{flat, flatLater, flatLater}, []bool{false, true, false}},
+		"flattened rows sent again":                         {[]debezium.Event{flat, flatSoon, flatLater, flatLater}, []bool{false, false, true, true}},
+		"equal rows of a slow run":                          {[]debezium.Event{sameRun, slowly}, []bool{false, false}},
+		"sent again by a quick run":                         {[]debezium.Event{sameRun, nextRun}, []bool{false, true}},
+		"without a position nothing is known":               {[]debezium.Event{{Op: debezium.Create}, {Op: debezium.Create}}, []bool{false, false}},
 	} {
 		r, _ := remember()
 		var got []bool

@@ -20,6 +20,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// settleLimit bounds the wait for programs that start, or start again after a fault; Kafka Connect is the slowest, on a loaded machine most of all.
+const settleLimit = 5 * time.Minute
+
 // stack is the lab's servers as `lab up` left them; the environment says where they are.
 type stack struct {
 	binary             string // the replicator under test
@@ -35,18 +38,22 @@ type stack struct {
 // openStack finds the servers, and names a database to replicate into.
 func openStack(t *testing.T, pipeline, source, connector string) *stack {
 	t.Helper()
-	env := func(name string) string {
-		v := os.Getenv(name)
-		if v == "" {
-			t.Fatalf("%s is not set: run this test by `make e2e` or e2e/run, which start the servers that it needs", name)
-		}
-		return v
-	}
+	env := func(name string) string { return environment(t, name) }
 	return &stack{
 		binary: env("E2E_BINARY"), postgres: env("LAB_POSTGRES_URL"), broker: env("LAB_KAFKA"), connect: env("LAB_CONNECT"),
 		registry: env("LAB_REGISTRY"), logs: env("E2E_LOGS"),
 		source: source, connector: connector, database: fmt.Sprintf("%s_%d", pipeline, time.Now().Unix()), pipeline: pipeline,
 	}
+}
+
+// environment is a variable that `lab env` or e2e/run sets.
+func environment(t *testing.T, name string) string {
+	t.Helper()
+	v := os.Getenv(name)
+	if v == "" {
+		t.Fatalf("%s is not set: run this test by `make e2e` or e2e/run, which start the servers that it needs", name)
+	}
+	return v
 }
 
 func (s *stack) createDatabase(t *testing.T, name string) {
@@ -222,7 +229,7 @@ func (s *stack) startConnector(t *testing.T, file string) {
 			t.Errorf("remove connector %s: %v", s.connector, err)
 		}
 	})
-	eventually(t, time.Minute, "connector "+s.connector+" runs", s.connectorRuns)
+	eventually(t, settleLimit, "connector "+s.connector+" runs", s.connectorRuns)
 }
 
 func (s *stack) removeConnector(ctx context.Context) error {
@@ -259,7 +266,7 @@ func (s *stack) connectorRuns(ctx context.Context) error {
 // the snapshot once more, and then no reader can tell the rows of a table without a key from new ones.
 func (s *stack) awaitSnapshot(t *testing.T) {
 	t.Helper()
-	eventually(t, time.Minute, "the snapshot is complete", func(ctx context.Context) error {
+	eventually(t, settleLimit, "the snapshot is complete", func(ctx context.Context) error {
 		var stored struct {
 			Offsets []struct{ Offset map[string]any }
 		}

@@ -76,6 +76,7 @@ var testOnly = []string{
 	"txnsink/mysql", "txnsink/mysql/mysqlserver", "checkpoint/mysql", "verify/mysql", "verify/postgres", "github.com/go-sql-driver/mysql",
 	"checkpoint/storetest", "checkpoint/file", "checkpoint/postgres", "sqlgen", "schema", "schema/mysqlddl", "txnsink", "e2e", "testdata/debezium",
 	"github.com/jackc/pgx/v5", "github.com/twmb/franz-go", "github.com/segmentio/kafka-go", "github.com/klauspost/compress", "go.yaml.in/yaml/v3",
+	"github.com/Shopify/toxiproxy/v2", "github.com/rs/zerolog", // faults between the programs of the real stack
 }
 
 // TestImportsGoOneWay reads every Go file of the module.

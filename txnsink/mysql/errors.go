@@ -28,6 +28,8 @@ const (
 	errColumnExists      = 1060
 	errSecondKey         = 1068
 	errCannotDrop        = 1091
+	errTooManyColumns    = 1117
+	errRowTooLarge       = 1118
 	errLockWait          = 1205
 	errDeadlock          = 1213
 	errReadOnlyOption    = 1290 // read_only, super_read_only
@@ -148,6 +150,7 @@ func message(e *mysql.MySQLError) string {
 	text := e.Message
 	_, guard := sqlgen.MySQLGuards[e.Number]
 	switch {
+	case e.Number == errTooManyColumns || e.Number == errRowTooLarge: // they quote no value
 	case e.Number == errSyntax:
 		text = "a statement has a syntax error"
 	case e.Number == errRaised:
@@ -178,7 +181,7 @@ func dataNumber(e *mysql.MySQLError) bool {
 		return true
 	}
 	switch e.Number {
-	case 1265, 1364, 1366, 1416, 1525, 1526, errRaised, 3819, 3140, 4025, 6136:
+	case errTooManyColumns, errRowTooLarge, 1265, 1364, 1366, 1416, 1525, 1526, errRaised, 3819, 3140, 4025, 6136:
 		return true
 	}
 	switch string(e.SQLState[:2]) {
@@ -214,7 +217,7 @@ func class(n uint16) sqlgen.Class {
 		return sqlgen.NotNullViolation
 	case 1264:
 		return sqlgen.OutOfRange
-	case 1406:
+	case 1406, errRowTooLarge:
 		return sqlgen.TooLarge
 	case 1216, 1217, 1451, 1452:
 		return sqlgen.ForeignKey

@@ -23,7 +23,7 @@ const (
 	codeNotInState         = "55000" // object_not_in_prerequisite_state: a prepared transaction that is busy, or prepared transactions are disabled
 	codeUndefinedObject    = "42704" // no such prepared transaction
 	codeDuplicateObject    = "42710" // the name of a prepared transaction, or of a type, is taken
-	codeOutOfMemory        = "53200" // no free slot for a prepared transaction
+	codeOutOfMemory        = "53200" // no free slot for a prepared transaction, or for a lock
 	codePrivilege          = "42501" // insufficient_privilege
 	codeNotSupported       = "0A000" // feature_not_supported
 	codeUndefinedStatement = "26000" // invalid_sql_statement_name: a prepared statement that is not there
@@ -38,6 +38,7 @@ const (
 	codeDependent          = "2BP01" // dependent_objects_still_exist: a view, say, uses the column
 	classData              = "22"
 	classConstraint        = "23"
+	classLimit             = "54" // program_limit_exceeded: a row, an index entry or a table that is larger than PostgreSQL's pages allow
 	adviceOnePhase         = "or set delivery to one-phase, which is exactly once without prepared transactions"
 	adviceTwoPhase         = "set max_prepared_transactions to at least twice the number of workers plus 2 in postgresql.conf and restart the server, "
 	disabledTwoPhase       = "prepared transactions are disabled on the target (max_prepared_transactions is 0): " + adviceTwoPhase + adviceOnePhase
@@ -104,6 +105,9 @@ func plain(err error) error {
 	}
 	if pg.Code == codePrivilege {
 		return permanent("%s: grant it to the target's role; replicator check and docs/grants.md say what else it needs", text)
+	}
+	if pg.Code == codeOutOfMemory {
+		return &serverError{text: text + ": a transaction locks each table that it changes, and each index of it: if it is those that are too many, raise max_locks_per_transaction on the target, or lower checkpoint.rows"}
 	}
 	if pg.Code == codeReadOnly {
 		return &serverError{text: text + ": is the target a standby?"}
@@ -180,7 +184,7 @@ func dataError(err error) bool {
 	case codeDatatypeMismatch, codeCardinality, codeRaiseException:
 		return true
 	}
-	return strings.HasPrefix(c, classData) || strings.HasPrefix(c, classConstraint)
+	return strings.HasPrefix(c, classData) || strings.HasPrefix(c, classConstraint) || strings.HasPrefix(c, classLimit)
 }
 
 // rowError makes a data error one about a row.
@@ -200,7 +204,7 @@ func rowError(err error, table schema.Name, origin sqlgen.Origin) *sqlgen.RowErr
 // class returns what kind of a data error a SQLSTATE is.
 func class(code string) sqlgen.Class {
 	switch code {
-	case "22001":
+	case "22001", "54000":
 		return sqlgen.TooLarge
 	case "22003", "22008", "22015":
 		return sqlgen.OutOfRange

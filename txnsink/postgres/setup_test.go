@@ -276,3 +276,15 @@ func TestServerErrorsHoldNoValues(t *testing.T) {
 		t.Errorf("%v is not permanent", err)
 	}
 }
+
+// TestFullTableOfLocksSaysWhatToRaise: a checkpoint that changes thousands of tables meets it, and PREPARE has the same code.
+func TestFullTableOfLocksSaysWhatToRaise(t *testing.T) {
+	t.Parallel()
+	full := &pgconn.PgError{Code: codeOutOfMemory, Message: "out of shared memory"}
+	if err := Plain(full); txnsink.Permanent(err) || !strings.Contains(err.Error(), "max_locks_per_transaction") {
+		t.Errorf("got %v", err)
+	}
+	if err := endError(full); txnsink.Permanent(err) || !strings.Contains(err.Error(), "max_prepared_transactions") || strings.Contains(err.Error(), "max_locks") {
+		t.Errorf("got %v", err)
+	}
+}

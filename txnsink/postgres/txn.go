@@ -161,7 +161,7 @@ func endError(err error) error {
 	case pg.Code == codeNotInState:
 		return permanent("%s", disabledTwoPhase)
 	case pg.Code == codeOutOfMemory:
-		return fmt.Errorf("%s: %w", exhaustedTwoPhaseText, plain(err))
+		return fmt.Errorf("%s: %s", exhaustedTwoPhaseText, message(pg))
 	case pg.Code == codeDuplicateObject:
 		return permanent("a prepared transaction of this name exists already: does another database of this server have a pipeline of the same name? (pg_prepared_xacts.database)")
 	case pg.Code == codeNotSupported:

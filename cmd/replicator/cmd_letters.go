@@ -98,6 +98,9 @@ func (a *app) withSink(ctx context.Context, f *configFlags, do func(context.Cont
 	if err != nil {
 		return err
 	}
+	if err := needsDatabase(&c, "dead-letters"); err != nil {
+		return inPipeline(&c, err)
+	}
 	if isMySQL(c.Target.URL) {
 		return inPipeline(&c, errors.New("no records are set aside where the target is MySQL or MariaDB"))
 	}

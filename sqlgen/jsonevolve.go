@@ -54,6 +54,9 @@ func jsonEvolved(e Evolution) (schema.Table, []Kept) {
 		name := renamedColumn(e.Renames, was.Name)
 		i := place[was.Name]
 		to, stays := e.To.Column(name)
+		if slices.ContainsFunc(e.Renames, func(r schema.Rename) bool { return r.To == name && r.From != was.Name }) {
+			stays = false // another one has taken its name
+		}
 		switch {
 		case i < 0: // it was changed before
 		case stays:

@@ -201,12 +201,23 @@ func rowsOf(t *testing.T, messages []message, table string, columns []string) []
 // stable returns where each partition's last stable offset is.
 func stable(t *testing.T, b *broker.Broker, topic string) map[int32]int64 {
 	t.Helper()
+	return offsets(t, b, func(c *kadm.Client) (kadm.ListedOffsets, error) { return c.ListCommittedOffsets(t.Context(), topic) })
+}
+
+// ends returns where each partition ends.
+func ends(t *testing.T, b *broker.Broker, topic string) map[int32]int64 {
+	t.Helper()
+	return offsets(t, b, func(c *kadm.Client) (kadm.ListedOffsets, error) { return c.ListEndOffsets(t.Context(), topic) })
+}
+
+func offsets(t *testing.T, b *broker.Broker, ask func(*kadm.Client) (kadm.ListedOffsets, error)) map[int32]int64 {
+	t.Helper()
 	c, err := kgo.NewClient(kgo.SeedBrokers(b.Addrs()...))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	list, err := kadm.NewClient(c).ListCommittedOffsets(t.Context(), topic)
+	list, err := ask(kadm.NewClient(c))
 	if err == nil {
 		err = list.Error()
 	}

@@ -56,6 +56,7 @@ func TestKafkaTargetShowsEachChangeOnce(t *testing.T) {
 			t.Fatalf("%d kills, and only %d and %d of them before and after the save of a checkpoint with transactions in doubt", kills, before, behind)
 		}
 		if kills == kafkaMinKills/2 {
+			k.awaitWitness(t, d)
 			k.lab(t, "kill", "kafka")
 			k.lab(t, "up", "kafka")
 			k.awaitWitness(t, d)

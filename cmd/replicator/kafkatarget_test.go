@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -204,6 +205,49 @@ func (k *kafkaTarget) runMortal(t *testing.T, m *mortal) error {
 	p := pipelineConfig(&c, e, log)
 	p.Sink, p.Store, p.UntilCaughtUp = mortalSink{p.Sink, m}, mortalStore{p.Store, m}, true
 	return checkpoint.Run(t.Context(), p)
+}
+
+func TestKafkaTargetIsChecked(t *testing.T) {
+	t.Parallel()
+	b := startBroker(t)
+	k := newKafkaTarget(t, b, "checked", "")
+	k.produce(t, 0, 3)
+	for _, c := range []struct {
+		set, level, says string
+		code             int
+	}{
+		{"", levelOK, "has 14m59s to come back", 0},
+		{"target.transaction_timeout=16m", levelError, "the brokers allow 15m0s (transaction.max.timeout.ms)", exitPreflight},
+		{"checkpoint.interval=8m", levelError, "before it is prepared", exitPreflight},
+		{"delivery=one-phase", levelOK, "may be open for 15m0s", 0},
+	} {
+		args := []string{"check", "--config", k.file}
+		if c.set != "" {
+			args = append(args, "--set", c.set)
+		}
+		list := facts[[]finding](t, c.code, args...)
+		i := slices.IndexFunc(list, func(f finding) bool { return f.Check == "transaction timeout" })
+		if i < 0 || list[i].Level != c.level || !strings.Contains(list[i].Message, c.says) {
+			t.Errorf("%s: got %+v, want %s: %s", c.set, list, c.level, c.says)
+		}
+	}
+	for _, args := range [][]string{
+		{"verify", "--set", "verify.source=mysql://u@h:3306/"}, {"cutover", "--set", "verify.source=mysql://u@h:3306/"}, {"sql"}, {"schema", "plan"}, {"dead-letters", "list"}, {"migrate", "status"},
+	} {
+		if code, _, stderr := call(t, append(args, "--config", k.file)...); code == 0 || !strings.Contains(stderr, "target") {
+			t.Errorf("%v: exit code %d: %s", args, code, stderr)
+		}
+	}
+	if code, _, stderr := call(t, "run", "--config", k.file, "--set", "target.transaction_timeout=16m", "--until-caught-up"); code != exitFailed ||
+		!strings.Contains(stderr, "lower target.transaction_timeout, or raise transaction.max.timeout.ms") {
+		t.Errorf("a time-out that the brokers refuse: exit code %d: %s", code, stderr)
+	}
+	if code, _, stderr := call(t, "migrate", "up", "--config", k.file); code != 0 {
+		t.Errorf("migrate up: exit code %d: %s", code, stderr)
+	}
+	if got := facts[[]transactionFacts](t, 0, "transactions", "list", "--config", k.file); len(got) != 0 {
+		t.Errorf("transactions: %+v", got)
+	}
 }
 
 // mortal dies at one of the calls that change something: from then on every call fails and does nothing.

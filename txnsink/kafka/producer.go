@@ -17,9 +17,9 @@ const (
 	// deliverWithin bounds the wait for a broker to take a record.
 	deliverWithin = 30 * time.Second
 	// bufferBytes bounds the records that a producer has and no broker has taken.
-	bufferBytes = 64 << 20
+	bufferBytes = 16 << 20
 	// bufferRecords bounds their number.
-	bufferRecords = 50_000
+	bufferRecords = 20_000
 	// overhead is more than a batch of one record takes beside the record's key, value and headers.
 	overhead = 512
 )
@@ -72,7 +72,7 @@ func (s *Sink) newProducer(ctx context.Context, name string) (*producer, error) 
 		kgo.TransactionalID(p.id), kgo.TransactionTimeout(s.config.Timeout),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0), kgo.ProducerBatchMaxBytes(s.topics.maxMessage),
 		kgo.BrokerMaxWriteBytes(max(s.topics.maxMessage, leastWrite)),
-		kgo.RecordDeliveryTimeout(deliverWithin), kgo.MaxBufferedBytes(bufferBytes), kgo.MaxBufferedRecords(bufferRecords),
+		kgo.RecordDeliveryTimeout(deliverWithin), kgo.MaxBufferedBytes(max(bufferBytes, 2*int(s.topics.maxMessage))), kgo.MaxBufferedRecords(bufferRecords),
 	)
 	var err error
 	if p.client, err = kgo.NewClient(opts...); err != nil {

@@ -85,9 +85,10 @@ func Messages(s *Statement) ([]Message, error) {
 
 // TableChange is a change of a table's schema in a log.
 type TableChange struct {
-	Op    Op            `json:"op"`
-	Name  schema.Name   `json:"name"`            // before the change
-	Table *schema.Table `json:"table,omitempty"` // after it; nil: it has no columns any more, or the same
+	Op      Op              `json:"op"`
+	Name    schema.Name     `json:"name"`              // before the change
+	Table   *schema.Table   `json:"table,omitempty"`   // after it; nil: it has no columns any more, or the same
+	Renames []schema.Rename `json:"renames,omitempty"` // columns, all at once
 }
 
 func (c TableChange) sql() string {
@@ -117,12 +118,12 @@ func (JSON) Quote(ident string) string { return strconv.Quote(ident) }
 // ShortName returns name: there is no limit.
 func (JSON) ShortName(name string) string { return name }
 
-// TargetTable returns the source's table with its own types. What only a database can keep is left out: indexes, defaults,
-// generated columns, whose values are sent, and references.
+// TargetTable returns the source's table with its own types. What only a database can keep is left out: indexes,
+// generated columns, whose values are sent, and references. Defaults are in the source's words, for readers.
 func (JSON) TargetTable(source schema.Table, as schema.Name, _ Options) (schema.Table, error) {
 	out := schema.Table{Name: as, PrimaryKey: source.PrimaryKey, Comment: source.Comment}
 	for _, c := range source.Columns {
-		out.Columns = append(out.Columns, schema.Column{Name: c.Name, Type: c.Type, NotNull: c.NotNull, Comment: c.Comment})
+		out.Columns = append(out.Columns, schema.Column{Name: c.Name, Type: c.Type, NotNull: c.NotNull, Default: c.Default, Comment: c.Comment})
 	}
 	return out, nil
 }

@@ -225,7 +225,10 @@ func TestTableChangesOfJSON(t *testing.T) {
 				To: changed(func(t *schema.Table) { t.Columns[1].Name, t.Columns[2].Name = "b", "a" }),
 			},
 			RenameColumn,
-			TableChange{Op: OpAlter, Name: base.Name, Table: changed(func(t *schema.Table) { t.Columns[1].Name, t.Columns[2].Name = "b", "a" })},
+			TableChange{
+				Op: OpAlter, Name: base.Name, Renames: []schema.Rename{{From: "a", To: "b"}, {From: "b", To: "a"}},
+				Table: changed(func(t *schema.Table) { t.Columns[1].Name, t.Columns[2].Name = "b", "a" }),
+			},
 		},
 		"dropped under a name that another takes": {
 			Evolution{
@@ -233,7 +236,7 @@ func TestTableChangesOfJSON(t *testing.T) {
 				To: changed(func(t *schema.Table) { t.Columns = []schema.Column{t.Columns[0], {Name: "a", Type: t.Columns[2].Type}} }),
 			},
 			DropColumn,
-			TableChange{Op: OpAlter, Name: base.Name, Table: changed(func(t *schema.Table) {
+			TableChange{Op: OpAlter, Name: base.Name, Renames: []schema.Rename{{From: "b", To: "a"}}, Table: changed(func(t *schema.Table) {
 				t.Columns = []schema.Column{t.Columns[0], {Name: "a", Type: t.Columns[2].Type}}
 			})},
 		},

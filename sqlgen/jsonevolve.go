@@ -30,7 +30,7 @@ func (d JSON) Evolve(e Evolution) Plan {
 	if reflect.DeepEqual(after, *e.Current) {
 		return Plan{Kept: kept}
 	}
-	plan := one(jsonKind(e.Current, &after), TableChange{Op: OpAlter, Name: e.Current.Name, Table: &after})
+	plan := one(jsonKind(e.Current, &after), TableChange{Op: OpAlter, Name: e.Current.Name, Table: &after, Renames: e.Renames})
 	plan.Kept = append(plan.Kept, kept...)
 	return plan
 }
@@ -61,7 +61,7 @@ func jsonEvolved(e Evolution) (schema.Table, []Kept) {
 		case i < 0: // it was changed before
 		case stays:
 			out.Columns[i].Name = name
-			if !reflect.DeepEqual(was.Type, to.Type) || was.NotNull != to.NotNull || slices.Contains(e.Replaced, name) {
+			if slices.Contains(e.Replaced, name) || !same(was, *to) {
 				out.Columns[i] = *to
 			}
 		case e.Policy == schema.Lenient:
@@ -84,6 +84,12 @@ func jsonEvolved(e Evolution) (schema.Table, []Kept) {
 		out.PrimaryKey = slices.Clone(e.To.PrimaryKey)
 	}
 	return out, kept
+}
+
+// same says whether two columns differ in their names only.
+func same(a, b schema.Column) bool {
+	a.Name = b.Name
+	return reflect.DeepEqual(a, b)
 }
 
 func renamedColumn(renames []schema.Rename, name string) string {

@@ -71,8 +71,8 @@ func (k *kafkaTarget) produce(t *testing.T, from, to int) {
 	}
 }
 
-// messages counts what a read_committed reader sees: each message of a row as op, key and value.
-func (k *kafkaTarget) messages(t *testing.T) map[string]int {
+// each has do see what a read_committed reader sees, up to where nothing is in doubt.
+func (k *kafkaTarget) each(t *testing.T, do func(*kgo.Record)) {
 	t.Helper()
 	c, err := kgo.NewClient(kgo.SeedBrokers(k.broker.Addrs()...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.ConsumeTopics(k.topic))
 	if err != nil {
@@ -89,7 +89,6 @@ func (k *kafkaTarget) messages(t *testing.T) map[string]int {
 			ends[o.Partition] = o.Offset
 		}
 	})
-	seen := map[string]int{}
 	for len(ends) > 0 {
 		fetches := c.PollFetches(t.Context())
 		if err := fetches.Err(); err != nil {
@@ -99,11 +98,22 @@ func (k *kafkaTarget) messages(t *testing.T) map[string]int {
 			if r.Offset+1 >= ends[r.Partition] {
 				delete(ends, r.Partition)
 			}
-			if !r.Attrs.IsControl() && string(r.Headers[0].Value) != string(sqlgen.OpCreate) {
-				seen[fmt.Sprintf("%s %s %s", r.Headers[0].Value, r.Key, r.Value)]++
+			if !r.Attrs.IsControl() {
+				do(r)
 			}
 		}
 	}
+}
+
+// messages counts the messages of rows, each as op, key and value.
+func (k *kafkaTarget) messages(t *testing.T) map[string]int {
+	t.Helper()
+	seen := map[string]int{}
+	k.each(t, func(r *kgo.Record) {
+		if op := string(r.Headers[0].Value); op != string(sqlgen.OpCreate) {
+			seen[fmt.Sprintf("%s %s %s", op, r.Key, r.Value)]++
+		}
+	})
 	return seen
 }
 

@@ -157,7 +157,7 @@ func (s *Sink) sendDefinition(ctx context.Context, p *producer, changes []sqlgen
 	for _, c := range changes {
 		m := sqlgen.Message{Op: c.Op, Key: encode(tableKey{c.Name.String()})}
 		if c.Table != nil {
-			m.Value = encode(shapeOf(c.Table))
+			m.Value = encode(shapeOf(&c))
 		}
 		for _, r := range s.records(c.Name.String(), &m) {
 			p.send(ctx, r)
@@ -186,18 +186,29 @@ type shape struct {
 	Table   string   `json:"table"`
 	Columns []column `json:"columns"`
 	Key     []string `json:"key,omitempty"`
+	// Renamed are columns that changed their names, all at once: by the former name the new one.
+	Renamed map[string]string `json:"renamed,omitempty"`
 }
 
 type column struct {
 	Name    string `json:"name"`
 	Type    string `json:"type,omitempty"` // as the source calls it
 	NotNull bool   `json:"not_null,omitempty"`
+	// Default is what rows have that were there before the column, in the source's words.
+	Default *string `json:"default,omitempty"`
 }
 
-func shapeOf(t *schema.Table) shape {
+func shapeOf(change *sqlgen.TableChange) shape {
+	t := change.Table
 	out := shape{Table: t.Name.String(), Key: t.PrimaryKey, Columns: []column{}}
 	for _, c := range t.Columns {
-		out.Columns = append(out.Columns, column{c.Name, c.Type.Native, c.NotNull})
+		out.Columns = append(out.Columns, column{c.Name, c.Type.Native, c.NotNull, c.Default})
+	}
+	for _, r := range change.Renames {
+		if out.Renamed == nil {
+			out.Renamed = map[string]string{}
+		}
+		out.Renamed[r.From] = r.To
 	}
 	return out
 }

@@ -378,8 +378,16 @@ func TestStateFollowsTheMarkers(t *testing.T) {
 		record *kgo.Record
 		epoch  int64 // of the fence, after it
 	}{
-		{within(1, fenceOf(1)), 0}, {within(2, fenceOf(2)), 0}, {marker(1, 1), 1}, {marker(2, 0), 1}, {marker(2, 1), 1},
-		{within(2, fenceOf(3)), 1}, {within(1, fenceOf(4)), 1}, {marker(2, 1), 3}, {marker(1, 1), 4}, {fenceOf(5), 5},
+		{within(1, fenceOf(1)), 0},
+		{within(2, fenceOf(2)), 0},
+		{marker(1, 1), 1},
+		{marker(2, 0), 1},
+		{marker(2, 1), 1},
+		{within(2, fenceOf(3)), 1},
+		{within(1, fenceOf(4)), 1},
+		{marker(2, 1), 3},
+		{marker(1, 1), 4},
+		{fenceOf(5), 5},
 	} {
 		if err := j.state.add(step.record); err != nil {
 			t.Fatal(err)

@@ -212,6 +212,13 @@ func (d *document) checkKafka(c *config) {
 	if c.Errors.BadRecord == deadLetter {
 		d.errs = append(d.errs, configError{where: d.file, line: math.MaxInt, key: "errors.bad_record", msg: "cannot be dead-letter where the target is Kafka; set it to stop"})
 	}
+	if len(d.errs) > 0 {
+		return // the topics' expressions may be none
+	}
+	if topic := ownSource(c); topic != "" {
+		d.errs = append(d.errs, configError{where: d.file, line: math.MaxInt, key: "source.topics", msg: "fits " + topic + ", which is the target's: the pipeline would read what it writes; " +
+			"make the expressions narrower, or give the target's topic another name"})
+	}
 }
 
 // logger returns the log that the configuration asks for.

@@ -135,6 +135,8 @@ func TestConfigErrorsOfRequiredKeys(t *testing.T) {
 		{"  url: postgres://u:secret@h/db\n", "", "c.yaml: target.url: is missing: the database to write to, as in postgres://user:${PGPASSWORD}@host:5432/db"},
 		{"postgres://u:secret@h/db", "oracle://u:secret@h/db", `c.yaml:6: target.url: "oracle" is none of its schemes; it must be a postgres://, mysql://, mariadb:// or kafka:// URL`},
 		{"postgres://u:secret@h/db", "kafka://u:secret@h:9092/changes", "c.yaml: checkpoint.store: is missing: Kafka keeps no checkpoints: set it to file:DIR, or to a postgres://, mysql:// or mariadb:// URL"},
+		{"postgres://u:secret@h/db", "kafka://u:secret@127.0.0.1/shop.shop.x\ncheckpoint: {store: 'file:d'}", "c.yaml: source.topics: fits shop.shop.x, which is the target's: " +
+			"the pipeline would read what it writes; make the expressions narrower, or give the target's topic another name"},
 		{"postgres://u:secret@h/db", "kafka://u:secret@h:9092", "c.yaml:6: target.url: must end in the name of a topic, of at most 238 of the letters A-Z a-z 0-9 . _ -, as in kafka://host:9092/changes"},
 		{"postgres://u:secret@h/db", "kafka://u:secret@h/changes\nerrors: {bad_record: dead-letter}", "c.yaml: errors.bad_record: cannot be dead-letter where the target is Kafka; set it to stop"},
 		{"postgres://u:secret@h/db", "kafka://u:secret@h/changes\n  format: sql", `c.yaml:7: target.format: "sql" is not yet served by this version; it must be json`},

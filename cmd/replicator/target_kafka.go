@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"replicator/checkpoint"
@@ -13,6 +14,34 @@ import (
 
 // isKafka says whether a URL is one of Kafka brokers.
 func isKafka(url string) bool { return strings.HasPrefix(url, "kafka://") }
+
+// ownSource returns a topic of the target's that the source reads too, on the same brokers; empty: there is none.
+func ownSource(c *config) string {
+	brokers, topics, err := kafkasink.Places(c.Target.URL)
+	if err != nil || !slices.ContainsFunc(brokers, func(b string) bool { return slices.Contains(c.Source.Brokers, b) }) {
+		return ""
+	}
+	wanted := c.wantsTopic()
+	for _, t := range topics {
+		if wanted(t) {
+			return t
+		}
+	}
+	return ""
+}
+
+// maskKafka returns a URL without its password. It names several brokers, which package net/url does not read.
+func maskKafka(s string) string {
+	if kafkasink.CheckURL(s) != nil {
+		return masked
+	}
+	at := strings.LastIndexByte(s, '@')
+	if at < 0 {
+		return s
+	}
+	user, _, _ := strings.Cut(strings.TrimPrefix(s[:at], "kafka://"), ":")
+	return "kafka://" + user + s[at:]
+}
 
 func openKafka(ctx context.Context, c *config, log *slog.Logger) (*kafkasink.Sink, error) {
 	t, err := c.Target.loadTLS()

@@ -39,6 +39,12 @@ func CheckURL(text string) error {
 	return err
 }
 
+// Places returns the brokers that a URL names, and the topics that are written to: the URL's own and the control topic.
+func Places(text string) (brokers, topics []string, err error) {
+	a, err := parseURL(text)
+	return a.brokers, []string{a.topic, a.topic + controlSuffix}, err
+}
+
 // parseURL reads a URL as kafka://user:password@host:9092,host:9092/topic?mechanism=SCRAM-SHA-256. No error shows the URL, which may
 // hold the password.
 func parseURL(text string) (address, error) {

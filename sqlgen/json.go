@@ -47,14 +47,14 @@ const opRefuse Op = "refuse"
 type Message struct {
 	Op    Op
 	Key   []byte // {"table": ..., "key": {...}}; without the key for what concerns a table, or a row of one without a key
-	Value []byte // the row's columns; nil: Kafka's null
+	Value []byte // the row's columns, or SQL; nil: Kafka's null
 	Other []byte // of a leave the key that the row goes to, of a move the one that it comes from; else nil
 }
 
 // messageParts is how many arguments of a statement, after the op, are one message.
 const messageParts = 3
 
-// Messages returns what a statement of [JSON] says. Its error is a *RowError for a row that the table's columns do not take.
+// Messages returns what a statement of [JSON] or [SQLText] says. Its error is a *RowError for a row that the table's columns do not take.
 func Messages(s *Statement) ([]Message, error) {
 	op, ok := "", false
 	if len(s.Args) > 0 {
@@ -89,6 +89,7 @@ type TableChange struct {
 	Name    schema.Name     `json:"name"`              // before the change
 	Table   *schema.Table   `json:"table,omitempty"`   // after it; nil: it has no columns any more, or the same
 	Renames []schema.Rename `json:"renames,omitempty"` // columns, all at once
+	SQL     string          `json:"sql,omitempty"`     // of [SQLText]
 }
 
 func (c TableChange) sql() string {

@@ -273,3 +273,49 @@ func TestTableChangesOfJSON(t *testing.T) {
 		}
 	}
 }
+
+func TestMessagesOfSQL(t *testing.T) {
+	t.Parallel()
+	d := SQLText{}
+	item := schema.Table{
+		Name: schema.Name{Table: "item"}, PrimaryKey: []string{"id"},
+		Columns: []schema.Column{{Name: "id", Type: MySQLType("int"), NotNull: true}, {Name: "a", Type: MySQLType("int")}, {Name: "b", Type: MySQLType("text")}},
+	}
+	target, rowErr := NewTarget(d, item, TargetConfig{})
+	if rowErr != nil {
+		t.Fatal(rowErr)
+	}
+	b := NewBatch(d)
+	for _, e := range []debezium.Event{
+		{Op: debezium.Truncate}, {Op: debezium.Create, After: itemRow(1, number32(1), textValue("it's"))}, {Op: debezium.Delete, Key: idRow(5)},
+		{Op: debezium.Update, After: itemRow(2, number32(1), unavailableValue)},
+	} {
+		if err := b.Add(target, &e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list := b.Statements()
+	var got strings.Builder
+	for i := range list {
+		parts, err := Messages(&list[i])
+		if err != nil || len(parts) != 1 {
+			t.Fatalf("%+v: %v", list[i], err)
+		}
+		fmt.Fprintf(&got, "%s %s\n%s\n", parts[0].Op, parts[0].Key, parts[0].Value)
+	}
+	sameStatements(t, decoded(t, list), list)
+	wider := item
+	wider.Columns = append(wider.Columns[:2:2], schema.Column{Name: "b", Type: MySQLType("longtext")})
+	for _, e := range []Evolution{{To: &item}, {Current: &item, From: &item, To: &wider}, {Current: &item, From: &item}} {
+		plan := d.Evolve(e)
+		c, err := ParseTableChange(plan.Statements[0].SQL)
+		if err != nil || c.Table != nil && !reflect.DeepEqual(c.Table, e.To) {
+			t.Errorf("%+v: %v", c, err)
+		}
+		fmt.Fprintf(&got, "%s %s\n%s\n", c.Op, c.Name, c.SQL)
+	}
+	if c, err := ParseTableChange(list[0].SQL); err != nil || c.Op != OpTruncate || c.Name != item.Name || c.SQL == "" {
+		t.Errorf("truncate: %+v, %v", c, err)
+	}
+	golden(t, "sql-messages.golden", got.String())
+}

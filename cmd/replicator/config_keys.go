@@ -115,7 +115,7 @@ func targetKeys(c *targetConfig) section {
 		{name: "url", value: targetURL(&c.URL), required: "the database to write to, as in postgres://user:${PGPASSWORD}@host:5432/db"},
 		{name: "tls", value: tlsSection{&c.TLS}},
 		{name: "table", value: word(&c.Table, tableTemplate)},
-		{name: "format", value: oneOf(&c.Format, []string{"json"}, "sql")},
+		{name: "format", value: oneOf(&c.Format, []string{"json", "sql"})},
 		{name: "transaction_timeout", value: duration(&c.TransactionTimeout, time.Second)},
 	}
 }

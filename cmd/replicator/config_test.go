@@ -139,7 +139,7 @@ func TestConfigErrorsOfRequiredKeys(t *testing.T) {
 			"the pipeline would read what it writes; make the expressions narrower, or give the target's topic another name"},
 		{"postgres://u:secret@h/db", "kafka://u:secret@h:9092", "c.yaml:6: target.url: must end in the name of a topic, of at most 238 of the letters A-Z a-z 0-9 . _ -, as in kafka://host:9092/changes"},
 		{"postgres://u:secret@h/db", "kafka://u:secret@h/changes\nerrors: {bad_record: dead-letter}", "c.yaml: errors.bad_record: cannot be dead-letter where the target is Kafka; set it to stop"},
-		{"postgres://u:secret@h/db", "kafka://u:secret@h/changes\n  format: sql", `c.yaml:7: target.format: "sql" is not yet served by this version; it must be json`},
+		{"postgres://u:secret@h/db", "kafka://u:secret@h/changes\n  format: xml", `c.yaml:7: target.format: "xml" is none of its values; it must be json or sql`},
 		{"postgres://u:secret@h/db", "mysql://u:secret@h/db?tls=skip-verify", "c.yaml:6: target.url: has parameters after the database's name, and takes none: TLS is set by target.tls"},
 		{"postgres://u:secret@h/db", "postgres://u:secret@h/db\n  tls: {}", "c.yaml:7: target.tls: is for mysql://, mariadb:// and kafka://; a postgres:// URL takes sslmode and sslrootcert"},
 		{"postgres://u:secret@h/db", "postgres://u:sec%zzret@h/db", "c.yaml:6: target.url: cannot be read as a URL; characters such as @ / # % of a password must be percent-encoded, or come from ${NAME}, which encodes them"},

@@ -48,7 +48,7 @@ func openKafka(ctx context.Context, c *config, log *slog.Logger) (*kafkasink.Sin
 	if err != nil {
 		return nil, err
 	}
-	return kafkasink.Open(ctx, kafkasink.Config{URL: c.Target.URL, TLS: t, Pipeline: c.Pipeline, Timeout: c.Target.TransactionTimeout, Log: log})
+	return kafkasink.Open(ctx, kafkasink.Config{URL: c.Target.URL, TLS: t, Pipeline: c.Pipeline, SQL: c.Target.Format == "sql", Timeout: c.Target.TransactionTimeout, Log: log})
 }
 
 // needsDatabase says that a command is about what a database holds.

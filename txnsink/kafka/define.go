@@ -156,7 +156,9 @@ func (s *Sink) write(ctx context.Context, p *producer, send func()) error {
 func (s *Sink) sendDefinition(ctx context.Context, p *producer, changes []sqlgen.TableChange, d txnsink.Definition) {
 	for _, c := range changes {
 		m := sqlgen.Message{Op: c.Op, Key: encode(tableKey{c.Name.String()})}
-		if c.Table != nil {
+		if c.SQL != "" {
+			m.Value = []byte(c.SQL)
+		} else if c.Table != nil {
 			m.Value = encode(shapeOf(&c))
 		}
 		for _, r := range s.records(c.Name.String(), &m) {

@@ -68,6 +68,9 @@ func (s *Sink) mayFence(ctx context.Context, epoch int64, workers *int) error {
 		if f.Epoch > epoch {
 			return fmt.Errorf("the fence is at epoch %d: %w", f.Epoch, txnsink.ErrFenced)
 		}
+		if f.Epoch > 0 && f.Format != s.format() {
+			return permanent("the pipeline has published %s so far, and target.format is %s: give it another topic, or set the format back", f.Format, s.format())
+		}
 		*workers = max(*workers, f.Workers)
 		list, err := st.doubts(s.config.Pipeline)
 		for _, d := range list {
@@ -88,7 +91,7 @@ func (s *Sink) raise(ctx context.Context, epoch int64, workers int) (*producer, 
 	// Again: whoever wrote one before the leader was taken over is seen now, and nobody else can write one after that.
 	if err = s.mayFence(ctx, epoch, &workers); err == nil {
 		err = s.write(ctx, leader, func() {
-			leader.send(ctx, s.journal.record(recordKey{Kind: kindFence, Pipeline: s.config.Pipeline}, fence{epoch, workers}))
+			leader.send(ctx, s.journal.record(recordKey{Kind: kindFence, Pipeline: s.config.Pipeline}, fence{epoch, workers, s.format()}))
 		})
 	}
 	if err != nil {

@@ -37,8 +37,9 @@ type recordKey struct {
 
 // fence says which run may write, and how many workers there have ever been.
 type fence struct {
-	Epoch   int64 `json:"epoch"`
-	Workers int   `json:"workers"`
+	Epoch   int64  `json:"epoch"`
+	Workers int    `json:"workers"`
+	Format  string `json:"format"` // of the messages: the tables' shapes are in its types
 }
 
 // witness is a worker's last transaction.

@@ -29,6 +29,7 @@ type Config struct {
 	URL      string        // kafka://user:password@host:9092,host:9092/topic
 	TLS      *tls.Config   // nil: none
 	Pipeline string        // letters, digits, '_', '.', '-'
+	SQL      bool          // messages are SQL of MySQL's, all in one partition, in place of JSON
 	Timeout  time.Duration // after which the brokers end a transaction, prepared or not; 0: DefaultTimeout
 	Log      *slog.Logger  // nil: silent
 }
@@ -98,7 +99,26 @@ func Open(ctx context.Context, c Config) (*Sink, error) {
 }
 
 // Dialect returns that of a log.
-func (s *Sink) Dialect() sqlgen.Dialect { return sqlgen.JSON{} }
+func (s *Sink) Dialect() sqlgen.Dialect {
+	if s.config.SQL {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		most := s.topics.maxMessage
+		if most == 0 { // no topic was looked at yet
+			most = defaultMaxMessage
+		}
+		return sqlgen.SQLText{MySQL: sqlgen.MySQL{MaxPacket: int(most) - overhead}}
+	}
+	return sqlgen.JSON{}
+}
+
+// format names the messages' format, for the control topic.
+func (s *Sink) format() string {
+	if s.config.SQL {
+		return "sql"
+	}
+	return "json"
+}
 
 // Begin opens a transaction. Fence must have been given the ID's epoch. Nothing is sent yet.
 func (s *Sink) Begin(ctx context.Context, id txnsink.ID) (txnsink.Txn, error) {

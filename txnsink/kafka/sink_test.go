@@ -185,6 +185,17 @@ func TestOneOfTwoFencesAtOnceWins(t *testing.T) {
 	}
 }
 
+func TestFormatOfAPipelineStays(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, broker.Options{})
+	fenced(t, Config{URL: urlOf(b), Pipeline: "shop"}, 1)
+	other := open(t, Config{URL: urlOf(b), Pipeline: "shop", SQL: true})
+	if err := other.Fence(t.Context(), "shop", 2, 1); !txnsink.Permanent(err) {
+		t.Errorf("fence with another format: %v", err)
+	}
+	fenced(t, Config{URL: urlOf(b), Pipeline: "shop"}, 2)
+}
+
 // TestProducerMadeAfterTheFenceIsRefused: a run that was fenced while it had no producer makes one, and so takes its transactional id
 // from the run that has fenced it. It must prepare nothing, and the other one must be able to go on.
 func TestProducerMadeAfterTheFenceIsRefused(t *testing.T) {

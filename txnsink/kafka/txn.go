@@ -104,8 +104,13 @@ func (s *Sink) records(table string, m *sqlgen.Message) []*kgo.Record {
 	case sqlgen.OpLeave:
 		headers = append(headers, kgo.RecordHeader{Key: headerTo, Value: m.Other})
 	case sqlgen.OpMove:
-		headers = append(headers, kgo.RecordHeader{Key: headerFrom, Value: m.Other})
+		if m.Other != nil {
+			headers = append(headers, kgo.RecordHeader{Key: headerFrom, Value: m.Other})
+		}
 	case sqlgen.OpTruncate, sqlgen.OpCreate, sqlgen.OpAlter, sqlgen.OpDrop:
+		if s.config.SQL {
+			break
+		}
 		out := make([]*kgo.Record, s.topics.partitions)
 		for p := range out {
 			out[p] = &kgo.Record{Topic: s.address.topic, Partition: int32(p), Key: m.Key, Value: m.Value, Headers: headers}
@@ -113,7 +118,9 @@ func (s *Sink) records(table string, m *sqlgen.Message) []*kgo.Record {
 		return out
 	}
 	r := &kgo.Record{Topic: s.address.topic, Key: m.Key, Value: m.Value, Headers: headers}
-	r.Partition = int32(byKey.Partition(r, int(s.topics.partitions)))
+	if !s.config.SQL { // else all are to be run in one order, which one partition has
+		r.Partition = int32(byKey.Partition(r, int(s.topics.partitions)))
+	}
 	return []*kgo.Record{r}
 }
 

@@ -287,7 +287,9 @@ func TestMessagesOfSQL(t *testing.T) {
 	}
 	b := NewBatch(d)
 	for _, e := range []debezium.Event{
-		{Op: debezium.Truncate}, {Op: debezium.Create, After: itemRow(1, number32(1), textValue("it's"))}, {Op: debezium.Delete, Key: idRow(5)},
+		{Op: debezium.Truncate},
+		{Op: debezium.Create, After: itemRow(1, number32(1), textValue("it's"))},
+		{Op: debezium.Delete, Key: idRow(5)},
 		{Op: debezium.Update, After: itemRow(2, number32(1), unavailableValue)},
 	} {
 		if err := b.Add(target, &e); err != nil {

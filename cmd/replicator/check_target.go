@@ -25,6 +25,10 @@ const (
 func checkTarget(ctx context.Context, c *config, tables []knownTable, maxMessage int64, f *findings) {
 	ctx, cancel := within(ctx, checkTargetTimeout)
 	defer cancel()
+	if isKafka(c.Target.URL) {
+		checkKafkaTarget(ctx, c, f)
+		return
+	}
 	if isMySQL(c.Target.URL) {
 		checkMySQLTarget(ctx, c, tables, maxMessage, f)
 		return

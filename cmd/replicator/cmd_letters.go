@@ -105,6 +105,9 @@ func (a *app) withSink(ctx context.Context, f *configFlags, do func(context.Cont
 	if err != nil {
 		return err
 	}
+	if err := needsDatabase(&c, "dead-letters"); err != nil {
+		return inPipeline(&c, err)
+	}
 	opened, err := openSink(ctx, &c, c.logger(a.stderr))
 	if err != nil {
 		return inPipeline(&c, err)

@@ -66,6 +66,9 @@ each table meanwhile; stop it before anything else. If anything is refused, noth
 
 // onSchema plans, and hands the plans over while everything is connected.
 func (a *app) onSchema(ctx context.Context, c *config, do func(context.Context, checkpoint.Config, []checkpoint.SchemaPlan) error) (err error) {
+	if err := needsDatabase(c, "schema"); err != nil {
+		return inPipeline(c, err)
+	}
 	log := c.logger(a.stderr)
 	e := &ends{}
 	if e.source, err = openSource(c, log); err != nil {

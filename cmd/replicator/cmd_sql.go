@@ -64,6 +64,9 @@ func (a *app) sql(ctx context.Context, c *config, f *sqlFlags) (err error) {
 	if e.decoder, err = openDecoder(c, nil); err != nil {
 		return err
 	}
+	if err := needsDatabase(c, "sql"); err != nil {
+		return err
+	}
 	if isMySQL(c.Target.URL) {
 		return errors.New("sql prints for PostgreSQL only: the target is MySQL or MariaDB")
 	}

@@ -18,6 +18,7 @@ import (
 	"replicator/debezium/registry"
 	"replicator/schema"
 	"replicator/sqlgen"
+	kafkasink "replicator/txnsink/kafka"
 )
 
 // config is a configuration file, checked. Keys that this version does not serve are checked and not kept.
@@ -61,6 +62,9 @@ type targetConfig struct {
 	URL   string // holds a password: for drivers only, see redact
 	TLS   tlsConfig
 	Table string
+
+	Format             string        // of messages, where the target is Kafka
+	TransactionTimeout time.Duration // likewise
 }
 
 type tableRule struct {
@@ -129,7 +133,7 @@ func defaults() config {
 			Unavailable: debezium.DefaultUnavailable, FieldPrefix: debezium.DefaultMetaPrefix, HeaderPrefix: debezium.DefaultMetaPrefix,
 			Registry: registry.Config{IDs: registry.AutoIDs},
 		},
-		Target:   targetConfig{Table: "{table}"},
+		Target:   targetConfig{Table: "{table}", Format: "json", TransactionTimeout: kafkasink.DefaultTimeout},
 		Delivery: checkpoint.TwoPhase,
 		Checkpoint: checkpointConfig{
 			Interval: time.Second, MinInterval: 20 * time.Millisecond,
@@ -179,6 +183,9 @@ func parseConfig(file string, text []byte, overrides []string, getenv func(strin
 	if c.Errors.LetterTopic != "" && c.Errors.BadRecord != deadLetter {
 		d.errs = append(d.errs, configError{where: d.file, line: math.MaxInt, key: "errors.dead_letters", msg: "names a topic, and errors.bad_record is stop, with which nothing is set aside; set it to dead-letter"})
 	}
+	if isKafka(c.Target.URL) {
+		d.checkKafka(&c)
+	}
 	if c.Source.SASL.Mechanism == "" && c.Source.SASL.Username != "" {
 		d.missing("source.sasl.mechanism", "the way to log in, "+mustBe(kafka.Mechanisms))
 	}
@@ -188,14 +195,31 @@ func parseConfig(file string, text []byte, overrides []string, getenv func(strin
 	if c.Source.RegistryTLS.On && !strings.HasPrefix(c.Source.Registry.URL, "https://") {
 		d.missing("source.registry.url", "source.registry.tls needs one that begins with https://")
 	}
-	if c.Target.TLS.On && c.Target.URL != "" && !isMySQL(c.Target.URL) && !isMySQL(c.Checkpoint.Store) {
-		d.fail(member(member(d.root, "target"), "tls"), "target.tls", "is for mysql:// and mariadb://; a postgres:// URL takes sslmode and sslrootcert")
+	if c.Target.TLS.On && c.Target.URL != "" && !isMySQL(c.Target.URL) && !isKafka(c.Target.URL) && !isMySQL(c.Checkpoint.Store) {
+		d.fail(member(member(d.root, "target"), "tls"), "target.tls", "is for mysql://, mariadb:// and kafka://; a postgres:// URL takes sslmode and sslrootcert")
 	}
 	if err := d.err(); err != nil {
 		return config{}, err
 	}
 	c.Settings = settings(root, d.root, "")
 	return c, nil
+}
+
+// checkKafka says what a target cannot do that holds no rows.
+func (d *document) checkKafka(c *config) {
+	if c.Checkpoint.Store == "target" {
+		d.missing("checkpoint.store", "Kafka keeps no checkpoints: set it to file:DIR, or to a postgres://, mysql:// or mariadb:// URL")
+	}
+	if c.Errors.BadRecord == deadLetter {
+		d.errs = append(d.errs, configError{where: d.file, line: math.MaxInt, key: "errors.bad_record", msg: "cannot be dead-letter where the target is Kafka; set it to stop"})
+	}
+	if len(d.errs) > 0 {
+		return // the topics' expressions may be none
+	}
+	if topic := ownSource(c); topic != "" {
+		d.errs = append(d.errs, configError{where: d.file, line: math.MaxInt, key: "source.topics", msg: "fits " + topic + ", which is the target's: the pipeline would read what it writes; " +
+			"make the expressions narrower, or give the target's topic another name"})
+	}
 }
 
 // logger returns the log that the configuration asks for.

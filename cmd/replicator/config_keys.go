@@ -18,6 +18,7 @@ import (
 	"replicator/debezium/registry"
 	"replicator/schema"
 	"replicator/sqlgen"
+	kafkasink "replicator/txnsink/kafka"
 	"replicator/txnsink/mysql"
 	"replicator/txnsink/postgres"
 	verifymysql "replicator/verify/mysql"
@@ -114,6 +115,8 @@ func targetKeys(c *targetConfig) section {
 		{name: "url", value: targetURL(&c.URL), required: "the database to write to, as in postgres://user:${PGPASSWORD}@host:5432/db"},
 		{name: "tls", value: tlsSection{&c.TLS}},
 		{name: "table", value: word(&c.Table, tableTemplate)},
+		{name: "format", value: oneOf(&c.Format, []string{"json", "sql"})},
+		{name: "transaction_timeout", value: duration(&c.TransactionTimeout, time.Second)},
 	}
 }
 
@@ -282,8 +285,14 @@ func targetURL(p *string) secret {
 		switch {
 		case !ok:
 			return errors.New("must be a URL, as in postgres://user:${PGPASSWORD}@host:5432/db")
+		case isKafka(s):
+			if err := kafkasink.CheckURL(s); err != nil {
+				return err
+			}
+			*p = s
+			return nil
 		case scheme != "postgres" && scheme != "postgresql" && !isMySQL(s):
-			return fmt.Errorf("%q is none of its schemes; it must be a postgres://, mysql:// or mariadb:// URL", scheme)
+			return fmt.Errorf("%q is none of its schemes; it must be a postgres://, mysql://, mariadb:// or kafka:// URL", scheme)
 		}
 		return databaseURL(p, s)
 	}

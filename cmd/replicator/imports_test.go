@@ -38,7 +38,8 @@ var allowedImports = map[string][]string{
 	},
 	"txnsink/mysql":             {"txnsink", "sqlgen", "schema", "migrations", "github.com/go-sql-driver/mysql", "github.com/golang-migrate/migrate/v4"},
 	"checkpoint/mysql":          {"checkpoint", "txnsink", "txnsink/mysql"}, // the driver stays behind database/sql
-	"txnsink/mysql/mysqlserver": {"github.com/go-sql-driver/mysql"},         // whether the server answers is asked in its protocol
+	"txnsink/kafka":             {"txnsink", "sqlgen", "schema", "github.com/twmb/franz-go"},
+	"txnsink/mysql/mysqlserver": {"github.com/go-sql-driver/mysql"}, // whether the server answers is asked in its protocol
 	"txnsink/sinktest":          {"txnsink", "sqlgen", "debezium", "schema"},
 	"checkpoint/file":           {"checkpoint", "txnsink"},
 	"checkpoint/postgres":       {"checkpoint", "txnsink", "txnsink/postgres", "github.com/jackc/pgx/v5"},
@@ -57,7 +58,7 @@ var allowedImports = map[string][]string{
 	// The command, which wires.
 	"cmd/replicator": {
 		"schema", "debezium", "debezium/kafka", "debezium/registry", "sqlgen", "txnsink", "txnsink/postgres",
-		"txnsink/mysql", "checkpoint/mysql", "checkpoint", "checkpoint/file", "checkpoint/postgres", "cmd/replicator/demo", "cmd/replicator/ops", "txnsink/postgres/preflight",
+		"txnsink/mysql", "txnsink/kafka", "checkpoint/mysql", "checkpoint", "checkpoint/file", "checkpoint/postgres", "cmd/replicator/demo", "cmd/replicator/ops", "txnsink/postgres/preflight",
 		"verify", "verify/mysql", "verify/postgres", "cutover", "cutover/postgres",
 		"github.com/spf13/cobra", "go.yaml.in/yaml/v3",
 	},

@@ -41,6 +41,9 @@ func mask(s string) string {
 	if s == "" || s == "target" || strings.HasPrefix(s, "file:") {
 		return s
 	}
+	if isKafka(s) {
+		return maskKafka(s)
+	}
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme == "" || u.Host == "" {
 		return masked

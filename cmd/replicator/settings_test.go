@@ -44,6 +44,13 @@ log:
 	if !reflect.DeepEqual(c.Settings, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", c.Settings, want)
 	}
+	for text, want := range map[string]string{
+		"kafka://u:s3cr@et@a:1,b:2/t?mechanism=PLAIN": "kafka://u@a:1,b:2/t?mechanism=PLAIN", "kafka://a:1,b/t": "kafka://a:1,b/t", "kafka://u:s3cret@a:1": "***",
+	} {
+		if got := mask(text); got != want {
+			t.Errorf("mask(%q) = %q, want %q", text, got, want)
+		}
+	}
 	for _, text := range []string{"not a url s3cret", "postgres://u:s3%zzcret@h/d", "host=h password=s3cret"} {
 		if got := mask(text); strings.Contains(got, "cret") {
 			t.Errorf("mask(%q) = %q", text, got)

@@ -31,6 +31,9 @@ func openSides(ctx context.Context, c *config, sessions int) (_ *sides, err erro
 	if c.Verify.Source == "" {
 		return nil, usage(errors.New("verify.source is not set: the source database, as in mysql://user:${MYSQL_PASSWORD}@host:3306/"))
 	}
+	if err := needsDatabase(c, "verify"); err != nil {
+		return nil, usage(err)
+	}
 	s := &sides{postgres: isPostgres(c.Verify.Source) && isPostgres(c.Target.URL), names: sqlgen.Postgres{}}
 	if !isPostgres(c.Target.URL) {
 		s.names = sqlgen.MySQL{}

@@ -13,7 +13,7 @@ import (
 	"replicator/txnsink/postgres"
 )
 
-// isMySQL says whether a URL is one of MySQL or MariaDB. Any other is PostgreSQL's.
+// isMySQL says whether a URL is one of MySQL or MariaDB. One that is neither theirs nor Kafka's is PostgreSQL's.
 func isMySQL(url string) bool {
 	return strings.HasPrefix(url, "mysql://") || strings.HasPrefix(url, "mariadb://")
 }
@@ -32,6 +32,13 @@ const adviceSSLMode = "set sslmode in target.url to verify-full, or to disable i
 
 // openSink connects to the target.
 func openSink(ctx context.Context, c *config, log *slog.Logger) (txnsink.Sink, error) {
+	if isKafka(c.Target.URL) {
+		s, err := openKafka(ctx, c, log)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
 	if isMySQL(c.Target.URL) {
 		s, err := openMySQL(ctx, c, log)
 		if err != nil {
@@ -48,7 +55,7 @@ func openSink(ctx context.Context, c *config, log *slog.Logger) (txnsink.Sink, e
 
 // logTLS notes whether the connection to the target is encrypted, and warns where that was left to the server.
 func logTLS(c *config, sink txnsink.Sink, log *slog.Logger) {
-	encrypted := c.Target.TLS.On // with MySQL and MariaDB the driver never goes on without
+	encrypted := c.Target.TLS.On // with MySQL, MariaDB and Kafka the driver never goes on without
 	if s, ok := sink.(*postgres.Sink); ok {
 		encrypted = s.TLS() != ""
 		if !postgres.SaysTLS(c.Target.URL) {
@@ -98,9 +105,12 @@ func canPrepare(ctx context.Context, sink txnsink.Sink, workers int, log *slog.L
 	return nil
 }
 
-// migrateUp brings the replicator's own tables in a database up to date. A database of MySQL is reached as target.tls says, also where
-// it is the checkpoint store's.
+// migrateUp brings the replicator's own tables in a database up to date, or its own topic. A database of MySQL is reached as target.tls
+// says, also where it is the checkpoint store's.
 func migrateUp(ctx context.Context, c *config, url string) error {
+	if isKafka(url) {
+		return migrateKafka(ctx, c)
+	}
 	if !isMySQL(url) {
 		return postgres.Up(ctx, url)
 	}
@@ -113,6 +123,9 @@ func migrateUp(ctx context.Context, c *config, url string) error {
 
 // migrationStatus says how far the own tables of the target are.
 func migrationStatus(ctx context.Context, c *config) (migrationFacts, error) {
+	if err := needsDatabase(c, "migrate status"); err != nil {
+		return migrationFacts{}, err
+	}
 	if !isMySQL(c.Target.URL) {
 		m, err := postgres.Status(ctx, c.Target.URL)
 		return migrationFacts(m), err

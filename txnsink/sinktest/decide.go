@@ -211,7 +211,9 @@ func workers(t *testing.T, h Harness) {
 	}
 	p.wantPending(a.ID(), b.ID())
 	p.commit(b.ID())
-	wantRows(t, h, keyed, "2|b|2")
+	if !h.Log { // its readers wait at what is in doubt, and do not see what comes after it
+		wantRows(t, h, keyed, "2|b|2")
+	}
 	p.wantPending(a.ID())
 	p.commit(a.ID())
 	wantRows(t, h, keyed, "1|a|1", "2|b|2", "3|c|3")

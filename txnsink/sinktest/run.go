@@ -22,6 +22,9 @@ type Harness struct {
 	// Pipeline is what the suite calls its pipeline (another one's name begins with it). It must be no other
 	// harness's where databases share the names of prepared transactions.
 	Pipeline string
+	// Log says that the target is a log of changes, which holds no rows: a change of a row that is not there is for its readers to
+	// see. Rows is then what a reader makes of it.
+	Log bool
 }
 
 // Run tries a kind of sink. newHarness makes a database of its own for each test.

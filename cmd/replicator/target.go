@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -18,8 +17,8 @@ func isMySQL(url string) bool {
 	return strings.HasPrefix(url, "mysql://") || strings.HasPrefix(url, "mariadb://")
 }
 
-// loadTLS reads the files of target.tls.
-func (c *targetConfig) loadTLS() (*tls.Config, error) {
+// loadTLS returns what says how to encrypt a new connection to MySQL or MariaDB; nil if target.tls is off.
+func (c *targetConfig) loadTLS() (mysql.TLS, error) {
 	t, err := c.TLS.load()
 	if err != nil {
 		return nil, fmt.Errorf("target.tls: %w", err)

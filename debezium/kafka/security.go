@@ -1,9 +1,11 @@
 package kafka
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/sasl"
@@ -52,4 +54,27 @@ func unwelcome(err error) error {
 // one does whose broker ends, by the same code; only a broker adds words of its own.
 func denied(err error) bool {
 	return errors.Is(err, kafkago.SASLAuthenticationFailed) && err.Error() != kafkago.SASLAuthenticationFailed.Error()
+}
+
+// dial opens a connection, encrypted if it is to be, for whoever speaks Kafka on it.
+func (s *Source) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	plain, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil || s.cfg.TLS == nil {
+		return plain, err
+	}
+	config, err := s.cfg.TLS()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("source.tls: %w", err), plain.Close())
+	}
+	if config.ServerName == "" {
+		config = config.Clone()
+		if config.ServerName, _, err = net.SplitHostPort(address); err != nil {
+			return nil, errors.Join(err, plain.Close())
+		}
+	}
+	encrypted := tls.Client(plain, config)
+	if err := encrypted.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(err, plain.Close())
+	}
+	return encrypted, nil
 }

@@ -30,8 +30,10 @@ type Config struct {
 	Start    string   // without positions: earliest (default), latest, or an RFC 3339 time
 	ClientID string   // replicator
 
-	TLS  *tls.Config // nil: connections are not encrypted
-	SASL SASL        // no log-in
+	// TLS is asked for each new connection how to encrypt it, so that renewed certificates come into use; what it returns is not
+	// changed. nil: connections are not encrypted.
+	TLS  func() (*tls.Config, error)
+	SASL SASL // no log-in
 
 	MaxWait       time.Duration // 500ms: how long a broker holds a fetch that finds nothing
 	PartitionMax  int           // 2 MiB: bytes of one partition in one fetch; a larger batch arrives whole all the same
@@ -158,7 +160,7 @@ func (s *Source) transport() *kafkago.Transport {
 	return &kafkago.Transport{
 		ClientID:    s.cfg.ClientID,
 		DialTimeout: dialTimeout,
-		TLS:         s.cfg.TLS,
+		Dial:        s.dial,
 		SASL:        s.login,
 		// Requests name their broker themselves, so the Transport's own metadata need hold no topic. Empty is none, nil is all.
 		MetadataTopics: []string{},
@@ -166,7 +168,7 @@ func (s *Source) transport() *kafkago.Transport {
 }
 
 func (s *Source) dialer() *kafkago.Dialer {
-	return &kafkago.Dialer{ClientID: s.cfg.ClientID, Timeout: dialTimeout, DualStack: true, TLS: s.cfg.TLS, SASLMechanism: s.login}
+	return &kafkago.Dialer{ClientID: s.cfg.ClientID, Timeout: dialTimeout, DialFunc: s.dial, SASLMechanism: s.login}
 }
 
 func (s *Source) connect() *cluster {

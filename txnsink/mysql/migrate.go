@@ -2,7 +2,6 @@ package mysql
 
 import (
 	"context"
-	"crypto/tls"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -32,7 +31,7 @@ type Migration struct {
 
 // Up creates the replicator's own tables, whose names begin with replicator_, in the URL's database, or brings them up to date. It may
 // run in several processes at once. If they are up to date, it asks for no right to create anything.
-func Up(ctx context.Context, url string, t *tls.Config) error {
+func Up(ctx context.Context, url string, t TLS) error {
 	err := migration(ctx, url, t, func(m *migrate.Migrate, _ source.Driver) error {
 		err := m.Up()
 		switch {
@@ -50,7 +49,7 @@ func Up(ctx context.Context, url string, t *tls.Config) error {
 }
 
 // Status returns how far the own tables are. It makes their version table if it is missing, and changes nothing else.
-func Status(ctx context.Context, url string, t *tls.Config) (Migration, error) {
+func Status(ctx context.Context, url string, t TLS) (Migration, error) {
 	var out Migration
 	err := migration(ctx, url, t, func(m *migrate.Migrate, src source.Driver) error {
 		current, _, err := m.Version()
@@ -75,7 +74,7 @@ func Status(ctx context.Context, url string, t *tls.Config) (Migration, error) {
 }
 
 // migration lends do golang-migrate on the database.
-func migration(ctx context.Context, url string, t *tls.Config, do func(*migrate.Migrate, source.Driver) error) error {
+func migration(ctx context.Context, url string, t TLS, do func(*migrate.Migrate, source.Driver) error) error {
 	src, err := iofs.New(migrations.Files, migrationFolder)
 	if err != nil {
 		return err

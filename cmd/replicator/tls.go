@@ -4,15 +4,12 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"sync"
 
 	"go.yaml.in/yaml/v3"
-
-	"replicator/debezium/kafka"
 )
 
 // tlsConfig is a tls section of the configuration.
@@ -118,15 +115,4 @@ func (c *tlsConfig) config(ca, cert, key []byte) (*tls.Config, error) {
 		out.Certificates = []tls.Certificate{pair}
 	}
 	return out, nil
-}
-
-// saslMechanism is a way of logging in to Kafka, or nothing.
-func saslMechanism(s string) error {
-	switch {
-	case s == "" || slices.Contains(kafka.Mechanisms, s):
-		return nil
-	case s == "OAUTHBEARER" || s == "GSSAPI":
-		return fmt.Errorf("is not yet served by this version; %s", mustBe(kafka.Mechanisms))
-	}
-	return errors.New("is none of its values; " + mustBe(kafka.Mechanisms))
 }

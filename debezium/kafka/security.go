@@ -18,10 +18,11 @@ type SASL struct {
 	Mechanism string // one of Mechanisms
 	Username  string
 	Password  string
+	OAuth     OAuth // OAUTHBEARER's, in place of a user
 }
 
 // Mechanisms are the ways of logging in that are served.
-var Mechanisms = []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
+var Mechanisms = []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"}
 
 // mechanism returns kafka-go's, nil if there is none.
 func (s SASL) mechanism() (sasl.Mechanism, error) {
@@ -34,6 +35,11 @@ func (s SASL) mechanism() (sasl.Mechanism, error) {
 		return scram.Mechanism(scram.SHA256, s.Username, s.Password)
 	case "SCRAM-SHA-512":
 		return scram.Mechanism(scram.SHA512, s.Username, s.Password)
+	case "OAUTHBEARER":
+		if err := s.OAuth.check(); err != nil {
+			return nil, err
+		}
+		return newBearer(s.OAuth), nil
 	}
 	return nil, fmt.Errorf("SASL mechanism %q is none of %q", s.Mechanism, Mechanisms)
 }
@@ -41,7 +47,13 @@ func (s SASL) mechanism() (sasl.Mechanism, error) {
 // unwelcome returns the permanent error that a connection failed with, or nil if that may pass.
 func unwelcome(err error) error {
 	var certificate *tls.CertificateVerificationError
+	var token *tokenError
 	switch {
+	case errors.As(err, &token):
+		if token.final {
+			return &Error{Class: NotAuthenticated, Offset: -1, Detail: token.Error()}
+		}
+		return nil
 	case errors.As(err, &certificate):
 		return &Error{Class: NotTrusted, Offset: -1, Err: err, Detail: diagnose(err)}
 	case errors.Is(err, kafkago.UnsupportedSASLMechanism), denied(err):

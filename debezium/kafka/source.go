@@ -215,7 +215,10 @@ func diagnose(err error) string {
 	var unknown x509.UnknownAuthorityError
 	var otherName x509.HostnameError
 	var certificate *tls.CertificateVerificationError
+	var token *tokenError
 	switch {
+	case errors.As(err, &token):
+		return "it was not asked, for want of a token to log in with"
 	case errors.As(err, &unknown):
 		return "its certificate is signed by none that is trusted here; set source.tls.ca to the certificate of the authority that signed it"
 	case errors.As(err, &otherName):
@@ -227,7 +230,7 @@ func diagnose(err error) string {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "nothing listens there; is the broker running, and is this its address and port"
 	case errors.Is(err, kafkago.SASLAuthenticationFailed):
-		return "it refuses the user or the password; see to source.sasl"
+		return "it refuses the user or the password, or the token; see to source.sasl"
 	case errors.Is(err, kafkago.UnsupportedSASLMechanism):
 		return "it does not offer this SASL mechanism; see to source.sasl.mechanism"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"replicator/schema"
 	"replicator/txnsink"
 	"replicator/txnsink/mysql/mysqlserver"
 )
@@ -277,4 +278,24 @@ func TestVersionsAreRead(t *testing.T) {
 			t.Errorf("%s: got %d, want %d", text, got, want)
 		}
 	}
+}
+
+// TestOwnTablesAreNoTargets, whatever the source calls its tables.
+func TestOwnTablesAreNoTargets(t *testing.T) {
+	onEach(t, func(t *testing.T, server *mysqlserver.Server) {
+		s, err := Open(t.Context(), Config{URL: newDatabase(t, server), Pipeline: "p"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		for name, own := range map[schema.Name]bool{
+			{Table: "replicator_witness"}: true, {Table: "Replicator_x"}: true, {Schema: s.facts.database, Table: "replicator_log"}: true,
+			{Schema: "elsewhere", Table: "replicator_log"}: false, {Table: "replicator"}: false, {Table: "my_replicator_log"}: false,
+		} {
+			err := s.Define(t.Context(), txnsink.Definition{Pipeline: "p", Defined: []txnsink.Defined{{Source: "d.t", Target: name, State: "{}"}}})
+			if own != (err != nil) || own && !txnsink.Permanent(err) {
+				t.Errorf("%v: %v", name, err)
+			}
+		}
+	})
 }

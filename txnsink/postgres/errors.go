@@ -22,6 +22,7 @@ const (
 	codeDuplicateObject    = "42710" // the name of a prepared transaction, or of a type, is taken
 	codeOutOfMemory        = "53200" // no free slot for a prepared transaction
 	codePrivilege          = "42501" // insufficient_privilege
+	codeUnencodable        = "22021" // character_not_in_repertoire
 	codeNotSupported       = "0A000" // feature_not_supported
 	codeUndefinedStatement = "26000" // invalid_sql_statement_name: a prepared statement that is not there
 	codeDuplicateTable     = "42P07"
@@ -99,6 +100,9 @@ func plain(err error) error {
 			return permanent("%s: the replicator's own tables are missing: run `replicator migrate up`", text)
 		}
 	}
+	if pg.Code == codeUnencodable {
+		return permanent("%s: an identifier holds what the encoding of the database lacks", text) // values are a row's error
+	}
 	if pg.Code == codePrivilege {
 		return permanent("%s: grant it to the target's role", text)
 	}
@@ -167,7 +171,7 @@ func class(code string) sqlgen.Class {
 		return sqlgen.TooLarge
 	case "22003", "22008", "22015":
 		return sqlgen.OutOfRange
-	case "22021", "22P05":
+	case codeUnencodable, "22P05":
 		return sqlgen.Unstorable
 	case "23502":
 		return sqlgen.NotNullViolation

@@ -102,6 +102,18 @@ func migrateUp(ctx context.Context, c *config, url string) error {
 	return mysql.Up(ctx, url, t)
 }
 
+// migrateDown brings the own tables of the target back to an earlier version.
+func migrateDown(ctx context.Context, c *config, version int) error {
+	if !isMySQL(c.Target.URL) {
+		return postgres.Down(ctx, c.Target.URL, version)
+	}
+	t, err := c.Target.loadTLS()
+	if err != nil {
+		return err
+	}
+	return mysql.Down(ctx, c.Target.URL, t, version)
+}
+
 // migrationStatus says how far the own tables of the target are.
 func migrationStatus(ctx context.Context, c *config) (migrationFacts, error) {
 	if !isMySQL(c.Target.URL) {

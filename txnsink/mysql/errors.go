@@ -12,6 +12,7 @@ import (
 
 	"replicator/schema"
 	"replicator/sqlgen"
+	"replicator/txnsink"
 )
 
 // Error numbers that are branched on. See the reference manuals' lists of server error messages.
@@ -103,8 +104,7 @@ func (e *serverError) Unwrap() error { return e.cause }
 func Plain(err error) error { return plain(err) }
 
 func plain(err error) error {
-	var own *permanentError
-	if errors.As(err, &own) {
+	if txnsink.Permanent(err) { // this package's, or that of whoever reads what it brings
 		return err
 	}
 	var e *mysql.MySQLError

@@ -299,3 +299,21 @@ func TestOwnTablesAreNoTargets(t *testing.T) {
 		}
 	})
 }
+
+// TestOwnTablesStayInTheirFirstVersion: below it there are none, and the positions would be lost.
+func TestOwnTablesStayInTheirFirstVersion(t *testing.T) {
+	onEach(t, func(t *testing.T, server *mysqlserver.Server) {
+		u := newDatabase(t, server)
+		if err := Down(t.Context(), u, nil, 1); err != nil {
+			t.Error(err)
+		}
+		for _, version := range []int{0, 2} {
+			if err := Down(t.Context(), u, nil, version); !txnsink.Permanent(err) {
+				t.Errorf("version %d: %v", version, err)
+			}
+		}
+		if at, err := Status(t.Context(), u, nil); err != nil || at.Current != 1 {
+			t.Errorf("at %+v, %v", at, err)
+		}
+	})
+}

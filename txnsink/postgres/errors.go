@@ -12,6 +12,7 @@ import (
 
 	"replicator/schema"
 	"replicator/sqlgen"
+	"replicator/txnsink"
 )
 
 // SQLSTATE codes that are branched on. See PostgreSQL's documentation, appendix A.
@@ -77,8 +78,7 @@ func (e *serverError) Unwrap() error { return e.cause }
 func Plain(err error) error { return plain(err) }
 
 func plain(err error) error {
-	var own *permanentError
-	if errors.As(err, &own) {
+	if txnsink.Permanent(err) { // this package's, or that of whoever reads what it brings
 		return err
 	}
 	var pg *pgconn.PgError

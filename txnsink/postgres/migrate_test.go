@@ -60,8 +60,8 @@ func TestOwnTablesDoNotGoDownWithWhatOlderOnesCannotSay(t *testing.T) {
 		words string // what to do
 	}{
 		"INSERT INTO replicator.dead_letters VALUES ('p', 't', 0, 0, 'd.t', '1', 'c', 'c', NULL, NULL, '[]')": {4, "dead-letters retry"},
-		"INSERT INTO replicator.log VALUES ('p', 1, 1, 0, 0, '', '')":                                        {2, "write-ahead"},
-		"INSERT INTO replicator.witness VALUES ('p', 0, 1, 1, 1, now(), 'positions')":                        {2, "one-phase"},
+		"INSERT INTO replicator.log VALUES ('p', 1, 1, 0, 0, '', '')":                                         {2, "write-ahead"},
+		"INSERT INTO replicator.witness VALUES ('p', 0, 1, 1, 1, now(), 'positions')":                         {2, "one-phase"},
 	} {
 		t.Run(c.words, func(t *testing.T) {
 			t.Parallel()

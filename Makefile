@@ -9,6 +9,7 @@ COMMIT   := $(shell git rev-parse HEAD 2>/dev/null)
 FUZZTIME := 30s
 TOOLS    := $(CURDIR)/.cache/bin
 LINT     := v2.15.0
+VULN     := v1.9.0
 
 .PHONY: help
 help: ## list the targets
@@ -52,6 +53,11 @@ $(TOOLS)/golangci-lint-$(LINT):
 	@mkdir -p $(TOOLS)
 	@GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT)
 	@mv $(TOOLS)/golangci-lint $@
+
+.PHONY: vuln
+vuln: ## govulncheck: known weaknesses in what is called, of Go and of modules (asks vuln.go.dev)
+	@timeout 10 bash -c '</dev/tcp/vuln.go.dev/443' 2>/dev/null || { echo "vuln.go.dev cannot be reached from here: nothing is known of weaknesses"; [ -z "$(VULN_REQUIRED)" ]; exit; }; \
+		go run golang.org/x/vuln/cmd/govulncheck@$(VULN) ./...
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (30s)

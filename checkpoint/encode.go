@@ -82,8 +82,16 @@ func Marshal(c Checkpoint) ([]byte, error) {
 }
 
 // Unmarshal reads what Marshal wrote. What it accepts it understood: another version, an unknown member and a position that
-// cannot be are errors.
+// cannot be are errors, which come again.
 func Unmarshal(b []byte) (Checkpoint, error) {
+	c, err := unmarshal(b)
+	if err != nil {
+		return Checkpoint{}, permanent(err)
+	}
+	return c, nil
+}
+
+func unmarshal(b []byte) (Checkpoint, error) {
 	var d document
 	var version struct {
 		Version int `json:"version"`
@@ -92,7 +100,7 @@ func Unmarshal(b []byte) (Checkpoint, error) {
 		return Checkpoint{}, fmt.Errorf("decode checkpoint: %w", err)
 	}
 	if version.Version != encodingVersion {
-		return Checkpoint{}, fmt.Errorf("decode checkpoint: its encoding is version %d, this program reads version %d", version.Version, encodingVersion)
+		return Checkpoint{}, fmt.Errorf("decode checkpoint: its encoding is version %d, this program reads version %d: use the program that wrote it, or a later one", version.Version, encodingVersion)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(b))
 	decoder.DisallowUnknownFields()

@@ -64,6 +64,9 @@ func lay(s *Shape) (*layout, error) {
 	seen := make(map[string]bool, len(s.Fields))
 	for i := range s.Fields {
 		name := s.Fields[i].Name
+		if !named(name) {
+			return nil, errName
+		}
 		if seen[name] {
 			return nil, fmt.Errorf("a struct with two fields %q", name)
 		}

@@ -444,3 +444,21 @@ func load(t *testing.T, connector string) map[string][]debezium.Record {
 	}
 	return topics
 }
+
+// TestNamesWithNULAreRefused: no database has them, and a target that is asked for one fails each time. What names the table in the error can
+// be stored.
+func TestNamesWithNULAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{
+		`{"before":null,"after":{"id":1},"source":{"connector":"mysql","db":"shop","table":"a\u0000b"},"op":"c"}`,
+		`{"before":null,"after":{"id":1},"source":{"connector":"mysql","db":"sh\u0000op","table":"a"},"op":"c"}`,
+		`{"before":null,"after":{"i\u0000d":1},"source":{"connector":"mysql","db":"shop","table":"a"},"op":"c"}`,
+	} {
+		at := debezium.Partition{Topic: "p.shop.t"}
+		_, err := debezium.NewDecoder(debezium.DecoderConfig{}).DecodeBatch(&debezium.Batch{Partition: at, Records: []debezium.Record{{Partition: at, Value: []byte(value)}}})
+		var refused *debezium.RecordError
+		if !errors.As(err, &refused) || !strings.Contains(err.Error(), "NUL in its name") || strings.ContainsRune(refused.Source.Table+refused.Source.Database+refused.Error(), 0) {
+			t.Errorf("%s: got %v", value, err)
+		}
+	}
+}

@@ -47,6 +47,10 @@ func (r *reading) event(ctx context.Context, records []Record, events []Event, r
 	if err != nil {
 		return fmt.Errorf("the value: %w", err)
 	}
+	if s := &e.Source; !named(s.Table) || !named(s.Schema) || !named(s.Database) {
+		*s = Source{} // errors and dead letters name its topic's table instead
+		return errName
+	}
 	for i := range record.Headers {
 		switch h := &record.Headers[i]; h.Key {
 		case oldKeyHeader:

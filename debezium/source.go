@@ -164,6 +164,11 @@ func (r *reading) shared(c *cursor, s, last *string) error {
 	return nil
 }
 
+// named says whether a database can have something that is called name: none lets NUL be in it.
+func named(name string) bool { return strings.IndexByte(name, 0) < 0 }
+
+var errName = errors.New("a table or a column with NUL in its name: no database has such, and the record is not one of Debezium's")
+
 // integer moves c over an integer or null, which is 0.
 func integer(c *cursor, n *int64) (err error) {
 	if c.has("null") {

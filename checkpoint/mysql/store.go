@@ -10,7 +10,6 @@ package mysql
 
 import (
 	"context"
-	"crypto/tls"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -31,8 +30,8 @@ type Store struct{ db *sql.DB }
 
 var _ checkpoint.Store = (*Store)(nil)
 
-// Open connects to the database of a URL, as the sink takes it. t is how to speak TLS; nil: not at all. It changes nothing there.
-func Open(ctx context.Context, url string, t *tls.Config) (*Store, error) {
+// Open connects to the database of a URL, as the sink takes it. It changes nothing there.
+func Open(ctx context.Context, url string, t sink.TLS) (*Store, error) {
 	db, err := sink.OpenDB(url, t, lockTimeout)
 	if err != nil {
 		return nil, fmt.Errorf("the checkpoint store's URL %w", err)

@@ -33,7 +33,7 @@ SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('sync
 
 // Store is a checkpoint.Store on one connection, which it opens again after it broke. It is safe for concurrent use.
 type Store struct {
-	config *pgx.ConnConfig
+	url string
 
 	mu   sync.Mutex // one transaction at a time
 	conn *pgx.Conn
@@ -43,13 +43,7 @@ var _ checkpoint.Store = (*Store)(nil)
 
 // Open connects to the database. It changes nothing there.
 func Open(ctx context.Context, url string) (*Store, error) {
-	config, err := pgx.ParseConfig(url)
-	if err != nil {
-		return nil, fmt.Errorf("checkpoint store: %w", sink.Plain(err))
-	}
-	config.DefaultQueryExecMode = pgx.QueryExecModeExec
-	config.RuntimeParams["application_name"] = "replicator-checkpoints"
-	s := &Store{config: config}
+	s := &Store{url: url}
 	if err := s.transaction(ctx, func(pgx.Tx) error { return nil }); err != nil {
 		return nil, fmt.Errorf("checkpoint store: %w", err)
 	}
@@ -77,18 +71,31 @@ func (s *Store) drop() {
 	s.conn = nil
 }
 
+// connect opens the connection. The URL is read anew each time: with it are the files of certificates, which may have been renewed.
+// It is called with s.mu held.
+func (s *Store) connect(ctx context.Context) error {
+	config, err := pgx.ParseConfig(s.url)
+	if err != nil {
+		return err
+	}
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	config.RuntimeParams["application_name"] = "replicator-checkpoints"
+	if s.conn, err = pgx.ConnectConfig(ctx, config); err != nil {
+		return err
+	}
+	if err := s.conn.PgConn().Exec(ctx, settings).Close(); err != nil {
+		s.drop()
+		return err
+	}
+	return nil
+}
+
 // transaction runs do in a transaction and commits it. The driver's error types stay here.
 func (s *Store) transaction(ctx context.Context, do func(pgx.Tx) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.conn == nil {
-		conn, err := pgx.ConnectConfig(ctx, s.config)
-		if err != nil {
-			return sink.Plain(err)
-		}
-		s.conn = conn
-		if err := conn.PgConn().Exec(ctx, settings).Close(); err != nil {
-			s.drop()
+		if err := s.connect(ctx); err != nil {
 			return sink.Plain(err)
 		}
 	}

@@ -72,7 +72,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		err = fmt.Errorf("%w; see replicator --help", err)
 	}
 	for line := range strings.Lines(redact(err.Error())) {
-		fmt.Fprintf(stderr, "replicator: %s\n", strings.TrimRight(line, "\n"))
+		fmt.Fprintf(stderr, "replicator: %s\n", printable(strings.TrimRight(line, "\n")))
 	}
 	return code
 }

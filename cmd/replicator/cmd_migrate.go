@@ -7,7 +7,7 @@ import (
 )
 
 func (a *app) migrateCommand() *cobra.Command {
-	return group("migrate", "The replicator's own tables in the target.", a.migrateUp(), a.migrateStatus())
+	return group("migrate", "The replicator's own tables in the target.", a.migrateUp(), a.migrateDown(), a.migrateStatus())
 }
 
 func (a *app) migrateUp() *cobra.Command {
@@ -23,6 +23,26 @@ func (a *app) migrateUp() *cobra.Command {
 		},
 	}
 	f.add(cmd)
+	return cmd
+}
+
+func (a *app) migrateDown() *cobra.Command {
+	var f configFlags
+	var to int
+	cmd := &cobra.Command{
+		Use: "down --config FILE --to VERSION", Short: "Bring them back to an earlier version, before an older program is installed.", Args: cobra.NoArgs,
+		Long: `Bring the own tables back to an earlier version, for an older program. Stop the pipelines first, by SIGTERM. No position is lost;
+where the older tables have no room for what is there, such as records that are set aside, it stops before that step.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.load(&f)
+			if err != nil {
+				return err
+			}
+			return migrateDown(cmd.Context(), &c, to)
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().IntVar(&to, "to", 0, "the version, as the older program's `migrate status` says that it needs")
 	return cmd
 }
 

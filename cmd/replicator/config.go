@@ -53,7 +53,8 @@ type sourceConfig struct {
 	FieldPrefix   string // of flattened rows' metadata
 	HeaderPrefix  string
 	TLS           tlsConfig
-	SASL          kafka.SASL
+	SASL          kafka.SASL // its OAuth's TLS is TokenTLS
+	TokenTLS      tlsConfig
 	Registry      registry.Config // its URL is empty if there is none; its TLS is RegistryTLS
 	RegistryTLS   tlsConfig
 }
@@ -186,12 +187,7 @@ func parseConfig(file string, text []byte, overrides []string, getenv func(strin
 	if isKafka(c.Target.URL) {
 		d.checkKafka(&c)
 	}
-	if c.Source.SASL.Mechanism == "" && c.Source.SASL.Username != "" {
-		d.missing("source.sasl.mechanism", "the way to log in, "+mustBe(kafka.Mechanisms))
-	}
-	if c.Source.SASL.Mechanism != "" && c.Source.SASL.Username == "" {
-		d.missing("source.sasl.username", "the user to log in as")
-	}
+	checkSASL(&c.Source, d)
 	if c.Source.RegistryTLS.On && !strings.HasPrefix(c.Source.Registry.URL, "https://") {
 		d.missing("source.registry.url", "source.registry.tls needs one that begins with https://")
 	}

@@ -95,11 +95,7 @@ func sourceKeys(c *sourceConfig) section {
 			{name: "header_prefix", value: word(&c.HeaderPrefix, notEmpty)},
 		}},
 		{name: "tls", value: tlsSection{&c.TLS}},
-		{name: "sasl", value: section{
-			{name: "mechanism", value: word(&c.SASL.Mechanism, saslMechanism)},
-			{name: "username", value: word(&c.SASL.Username)},
-			{name: "password", value: secretWord(&c.SASL.Password)},
-		}},
+		{name: "sasl", value: saslKeys(c)},
 		{name: "registry", value: section{
 			{name: "url", value: registryURL(&c.Registry.URL)},
 			{name: "username", value: word(&c.Registry.Username)},

@@ -21,8 +21,8 @@ var hostile = []string{
 // hostileValue is what the row of the table hostile[i] holds.
 func hostileValue(i int) string { return hostile[(i+7)%len(hostile)] }
 
-// hostileRecord is a row of a table: name is what the table and one of its columns are called, value what the column holds.
-func hostileRecord(t *testing.T, name, value string) caseRecord {
+// hostileRecord is a row of a table, with a column id and another.
+func hostileRecord(t *testing.T, table, column, value string) caseRecord {
 	t.Helper()
 	text := func(v any) string {
 		b, err := json.Marshal(v)
@@ -32,13 +32,18 @@ func hostileRecord(t *testing.T, name, value string) caseRecord {
 		return string(b)
 	}
 	const id = `{"type":"int32","optional":false,"field":"id"}`
-	row := `"type":"struct","optional":true,"fields":[` + id + `,{"type":"string","optional":true,"field":` + text(name) + `}]`
+	row := `"type":"struct","optional":true,"fields":[` + id + `,{"type":"string","optional":true,"field":` + text(column) + `}]`
+	source := ""
+	for _, field := range []string{"connector", "name", "db", "table", "snapshot"} {
+		source += `,{"type":"string","optional":false,"field":"` + field + `"}`
+	}
+	source = source[1:]
 	return caseRecord{
 		topic: "inject",
 		key:   []byte(`{"schema":{"type":"struct","optional":false,"fields":[` + id + `]},"payload":{"id":1}}`),
-		value: fmt.Appendf(nil, `{"schema":{"type":"struct","optional":false,"fields":[{%[1]s,"field":"before"},{%[1]s,"field":"after"},{"type":"string","optional":false,"field":"op"}]},`+
-			`"payload":{"before":null,"after":{"id":1,%[2]s:%[3]s},"source":{"connector":"mysql","name":"p","db":"shop","table":%[2]s,"snapshot":"false"},"op":"c"}}`,
-			row, text(name), text(value)),
+		value: fmt.Appendf(nil, `{"schema":{"type":"struct","optional":false,"fields":[{%[1]s,"field":"before"},{%[1]s,"field":"after"},{"type":"struct","optional":false,"fields":[%[4]s],"field":"source"},{"type":"string","optional":false,"field":"op"}]},`+
+			`"payload":{"before":null,"after":{"id":1,%[5]s:%[3]s},"source":{"connector":"mysql","name":"p","db":"shop","table":%[2]s,"snapshot":"false"},"op":"c"}}`,
+			row, text(table), text(value), source, text(column)),
 	}
 }
 
@@ -51,7 +56,7 @@ func TestStreamCannotBecomeSQL(t *testing.T) {
 	r.exec(t, "CREATE TABLE canary AS SELECT 1 AS v")
 	for i, name := range hostile {
 		r.exec(t, "CREATE TABLE "+quoted(name)+" (id int PRIMARY KEY, "+quoted(name)+" text)")
-		r.produce(t, hostileRecord(t, name, hostileValue(i)))
+		r.produce(t, hostileRecord(t, name, name, hostileValue(i)))
 	}
 	if code, stderr := r.run(t); code != exitDone {
 		t.Fatalf("exit code %d:\n%s", code, stderr)
@@ -75,7 +80,7 @@ func TestMySQLStreamCannotBecomeSQL(t *testing.T) {
 		r.execMySQL(t, "CREATE TABLE canary AS SELECT 1 AS v")
 		for i, name := range hostile {
 			r.execMySQL(t, "CREATE TABLE "+quoted(name)+" (id int PRIMARY KEY, "+quoted(name)+" text) CHARACTER SET utf8mb4")
-			r.produce(t, hostileRecord(t, name, hostileValue(i)))
+			r.produce(t, hostileRecord(t, name, name, hostileValue(i)))
 		}
 		if code, stderr := r.run(t); code != exitDone {
 			t.Fatalf("exit code %d:\n%s", code, stderr)

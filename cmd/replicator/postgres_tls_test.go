@@ -41,6 +41,9 @@ func newAuthority(t *testing.T) *authority {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if c, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
 	file := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(file, pemText("CERTIFICATE", der), 0o600); err != nil {
 		t.Fatal(err)
@@ -52,7 +55,7 @@ func pemText(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// issue makes a certificate for a host.
+// issue makes a certificate for a host, which may be shown by a client too.
 func (a *authority) issue(t *testing.T, host string) *pgserver.KeyPair {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -61,7 +64,7 @@ func (a *authority) issue(t *testing.T, host string) *pgserver.KeyPair {
 	}
 	c := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "server"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	if ip := net.ParseIP(host); ip != nil {
 		c.IPAddresses = []net.IP{ip}

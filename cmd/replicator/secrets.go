@@ -3,6 +3,9 @@ package main
 import (
 	"log/slog"
 	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
 )
 
 // Where passwords are in text that an error or a driver may repeat.
@@ -29,4 +32,17 @@ func redactAttr(_ []string, a slog.Attr) slog.Attr {
 		}
 	}
 	return a
+}
+
+// printable writes what a terminal would act on as it is written in Go: the stream chooses the names in an error.
+func printable(line string) string {
+	var b strings.Builder
+	for _, r := range line {
+		if r == '\t' || unicode.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+	}
+	return b.String()
 }

@@ -35,7 +35,8 @@ type vault struct {
 	database string
 	broker   *broker.Broker
 	registry *httptest.Server
-	key      string // a file that is no key, and must not be shown
+	tokens   *httptest.Server // an endpoint that gives no token
+	key      string           // a file that is no key, and must not be shown
 }
 
 func newVault(t *testing.T) *vault {
@@ -84,6 +85,14 @@ func newVault(t *testing.T) *vault {
 		http.Error(w, "no such user "+user+" with "+password, http.StatusUnauthorized) // a registry that tells too much
 	}))
 	t.Cleanup(v.registry.Close)
+	v.tokens = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, secret, _ := r.BasicAuth()
+		if secret, err := url.QueryUnescape(secret); err == nil { // it tells too much as well
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprintf(w, `{"error": %q, "error_description": %[1]q}`, secret)
+		}
+	}))
+	t.Cleanup(v.tokens.Close)
 	v.key = filepath.Join(t.TempDir(), "key.pem")
 	if err := os.WriteFile(v.key, []byte("-----BEGIN PRIVATE KEY-----\n"+mark+"key\n-----END PRIVATE KEY-----\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -110,6 +119,11 @@ verify: {source: 'postgres://source:%[6]s@%[3]s/%[4]s?sslmode=disable'}
 http: {listen: '127.0.0.1:0', token: "${VAULT_TOKEN}"}
 log: {level: debug, format: json}
 `, v.broker.Addrs()[0], v.registry.Listener.Addr(), v.address, v.database, url.QueryEscape(secretOf("store")), url.QueryEscape(secretOf("source"))))
+}
+
+// oauth is a source.sasl that logs in with tokens of a URL's.
+func (v *vault) oauth(tokenURL string) string {
+	return "{mechanism: OAUTHBEARER, token_url: '" + tokenURL + "', client_id: reader, client_secret: " + mark + "oauth}"
 }
 
 // commandLines returns every command that reads a configuration, with --json where it has that, and with an argument and without.
@@ -158,6 +172,10 @@ func TestSecretsAreNeverShown(t *testing.T) {
 		"no such source":           {"verify.source=mysql://source:" + wrong + "@127.0.0.1:1/vault"},
 		"wrong parameter":          {"verify.source=mysql://source:" + wrong + "@127.0.0.1:1/?tls=" + mark},
 		"wrong password of Kafka":  {"source.sasl.password=" + mark + "wrong"},
+		"no token":                 {"source.sasl=" + v.oauth(v.tokens.URL)},
+		"no token endpoint":        {"source.sasl=" + v.oauth("http://127.0.0.1:1/?key="+mark)},
+		"token URL with a user":    {"source.sasl=" + v.oauth("http://reader:"+wrong+"@127.0.0.1:1/")},
+		"registry with a bad key":  {"source.format=avro", "source.registry.url=https://" + v.address, "source.registry.tls={cert: " + v.key + ", key: " + v.key + "}"},
 		"registry refuses":         {"source.format=avro"},
 		"registry is not there":    {"source.format=avro", "source.registry.url=http://reader:" + wrong + "@127.0.0.1:1"},
 		"registry is no URL":       {"source.registry.url=ftp://reader:" + wrong + "@127.0.0.1:1"},

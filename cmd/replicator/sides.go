@@ -61,7 +61,7 @@ func openSides(ctx context.Context, c *config, sessions int) (_ *sides, err erro
 
 func isPostgres(url string) bool { return strings.HasPrefix(url, "postgres") }
 
-func (s *sides) open(ctx context.Context, c *config, url string, t *tls.Config, sessions int) (verify.Side, error) {
+func (s *sides) open(ctx context.Context, c *config, url string, t func() (*tls.Config, error), sessions int) (verify.Side, error) {
 	if isPostgres(url) {
 		db, err := postgres.Open(ctx, url, sessions)
 		if err != nil {

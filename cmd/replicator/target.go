@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -18,8 +17,8 @@ func isMySQL(url string) bool {
 	return strings.HasPrefix(url, "mysql://") || strings.HasPrefix(url, "mariadb://")
 }
 
-// loadTLS reads the files of target.tls.
-func (c *targetConfig) loadTLS() (*tls.Config, error) {
+// loadTLS returns what says how to encrypt a new connection to MySQL or MariaDB; nil if target.tls is off.
+func (c *targetConfig) loadTLS() (mysql.TLS, error) {
 	t, err := c.TLS.load()
 	if err != nil {
 		return nil, fmt.Errorf("target.tls: %w", err)
@@ -119,6 +118,18 @@ func migrateUp(ctx context.Context, c *config, url string) error {
 		return err
 	}
 	return mysql.Up(ctx, url, t)
+}
+
+// migrateDown brings the own tables of the target back to an earlier version.
+func migrateDown(ctx context.Context, c *config, version int) error {
+	if !isMySQL(c.Target.URL) {
+		return postgres.Down(ctx, c.Target.URL, version)
+	}
+	t, err := c.Target.loadTLS()
+	if err != nil {
+		return err
+	}
+	return mysql.Down(ctx, c.Target.URL, t, version)
 }
 
 // migrationStatus says how far the own tables of the target are.

@@ -1,16 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
-
-	"replicator/debezium/kafka"
 )
 
 // tlsConfig is a tls section of the configuration.
@@ -51,39 +50,69 @@ func (s tlsSection) set(d *document, n *yaml.Node, path string) {
 	}
 }
 
-// load reads the files; nil if TLS is off.
-func (c *tlsConfig) load() (*tls.Config, error) {
+// load returns what says how to encrypt a new connection, and has read the files once; nil if TLS is off.
+func (c *tlsConfig) load() (func() (*tls.Config, error), error) {
 	if !c.On {
-		return nil, nil // which is how Go's clients are told to do without
+		return nil, nil // which is how clients are told to do without
 	}
+	files := &tlsFiles{section: *c}
+	if _, err := files.config(); err != nil {
+		return nil, err
+	}
+	return files.config, nil
+}
+
+// tlsFiles is a tls section whose files are read again for each connection: a certificate that was renewed, or an authority that was
+// added, needs no restart. A file that cannot be read, or a key that is not yet the new certificate's, fails the connection, which
+// is tried again. It is safe for concurrent use.
+type tlsFiles struct {
+	section tlsConfig
+
+	mu   sync.Mutex
+	text [3][]byte   // of ca, cert and key
+	last *tls.Config // made of text
+}
+
+// config returns the same pointer as long as the files are the same.
+func (f *tlsFiles) config() (*tls.Config, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var text [3][]byte
+	for i, file := range []struct{ key, name string }{{"ca", f.section.CA}, {"cert", f.section.Cert}, {"key", f.section.Key}} {
+		if file.name == "" {
+			continue
+		}
+		var err error
+		if text[i], err = os.ReadFile(file.name); err != nil {
+			return nil, fmt.Errorf("%s: %w", file.key, err)
+		}
+	}
+	if f.last != nil && slices.EqualFunc(text[:], f.text[:], bytes.Equal) {
+		return f.last, nil
+	}
+	config, err := f.section.config(text[0], text[1], text[2])
+	if err != nil {
+		return nil, err
+	}
+	f.text, f.last = text, config
+	return config, nil
+}
+
+// config makes what crypto/tls takes of a section and the texts of its files.
+func (c *tlsConfig) config(ca, cert, key []byte) (*tls.Config, error) {
 	out := &tls.Config{ServerName: c.ServerName, InsecureSkipVerify: c.Insecure}
 	if c.CA != "" {
-		text, err := os.ReadFile(c.CA)
-		if err != nil {
-			return nil, fmt.Errorf("ca: %w", err)
-		}
 		out.RootCAs = x509.NewCertPool()
-		if !out.RootCAs.AppendCertsFromPEM(text) {
+		if !out.RootCAs.AppendCertsFromPEM(ca) {
 			return nil, fmt.Errorf("ca: %s has no certificate in PEM format (-----BEGIN CERTIFICATE-----)", c.CA)
 		}
 	}
 	if c.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+		pair, err := tls.X509KeyPair(cert, key)
 		if err != nil {
 			return nil, fmt.Errorf("cert %s and key %s: %w", c.Cert, c.Key, err)
 		}
 		out.Certificates = []tls.Certificate{pair}
 	}
 	return out, nil
-}
-
-// saslMechanism is a way of logging in to Kafka, or nothing.
-func saslMechanism(s string) error {
-	switch {
-	case s == "" || slices.Contains(kafka.Mechanisms, s):
-		return nil
-	case s == "OAUTHBEARER" || s == "GSSAPI":
-		return fmt.Errorf("is not yet served by this version; %s", mustBe(kafka.Mechanisms))
-	}
-	return errors.New("is none of its values; " + mustBe(kafka.Mechanisms))
 }

@@ -68,6 +68,9 @@ func openSource(c *config, log *slog.Logger) (*kafka.Source, error) {
 	if k.TLS, err = c.Source.TLS.load(); err != nil {
 		return nil, fmt.Errorf("source.tls: %w", err)
 	}
+	if k.SASL.OAuth.TLS, err = c.Source.TokenTLS.load(); err != nil {
+		return nil, fmt.Errorf("source.sasl.tls: %w", err)
+	}
 	for _, topic := range []string{c.Source.SchemaChanges, c.Source.Transactions, c.Errors.LetterTopic} {
 		if topic != "" {
 			k.Exclude = append(k.Exclude, topic)

@@ -60,7 +60,7 @@ func TestTopicsThatMayNotBeReadAreNamed(t *testing.T) {
 		check(t, b.CreateTopic(topic, 1, nil))
 		check(t, b.Produce(testContext(t), numbered(debezium.Partition{Topic: topic}, 0, 1)...))
 	}
-	s := newSource(t, b, func(c *Config) { c.SASL = SASL{"PLAIN", "app", "y"} })
+	s := newSource(t, b, func(c *Config) { c.SASL = SASL{Mechanism: "PLAIN", Username: "app", Password: "y"} })
 	topics, err := s.Topics(testContext(t))
 	check(t, err)
 	if want := []string{"t1", "t2"}; !reflect.DeepEqual(topics, want) {

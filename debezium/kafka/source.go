@@ -30,8 +30,10 @@ type Config struct {
 	Start    string   // without positions: earliest (default), latest, or an RFC 3339 time
 	ClientID string   // replicator
 
-	TLS  *tls.Config // nil: connections are not encrypted
-	SASL SASL        // no log-in
+	// TLS is asked for each new connection how to encrypt it, so that renewed certificates come into use; what it returns is not
+	// changed. nil: connections are not encrypted.
+	TLS  func() (*tls.Config, error)
+	SASL SASL // no log-in
 
 	MaxWait       time.Duration // 500ms: how long a broker holds a fetch that finds nothing
 	PartitionMax  int           // 2 MiB: bytes of one partition in one fetch; a larger batch arrives whole all the same
@@ -158,7 +160,7 @@ func (s *Source) transport() *kafkago.Transport {
 	return &kafkago.Transport{
 		ClientID:    s.cfg.ClientID,
 		DialTimeout: dialTimeout,
-		TLS:         s.cfg.TLS,
+		Dial:        s.dial,
 		SASL:        s.login,
 		// Requests name their broker themselves, so the Transport's own metadata need hold no topic. Empty is none, nil is all.
 		MetadataTopics: []string{},
@@ -166,7 +168,7 @@ func (s *Source) transport() *kafkago.Transport {
 }
 
 func (s *Source) dialer() *kafkago.Dialer {
-	return &kafkago.Dialer{ClientID: s.cfg.ClientID, Timeout: dialTimeout, DualStack: true, TLS: s.cfg.TLS, SASLMechanism: s.login}
+	return &kafkago.Dialer{ClientID: s.cfg.ClientID, Timeout: dialTimeout, DialFunc: s.dial, SASLMechanism: s.login}
 }
 
 func (s *Source) connect() *cluster {
@@ -213,7 +215,10 @@ func diagnose(err error) string {
 	var unknown x509.UnknownAuthorityError
 	var otherName x509.HostnameError
 	var certificate *tls.CertificateVerificationError
+	var token *tokenError
 	switch {
+	case errors.As(err, &token):
+		return "it was not asked, for want of a token to log in with"
 	case errors.As(err, &unknown):
 		return "its certificate is signed by none that is trusted here; set source.tls.ca to the certificate of the authority that signed it"
 	case errors.As(err, &otherName):
@@ -225,7 +230,7 @@ func diagnose(err error) string {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "nothing listens there; is the broker running, and is this its address and port"
 	case errors.Is(err, kafkago.SASLAuthenticationFailed):
-		return "it refuses the user or the password; see to source.sasl"
+		return "it refuses the user or the password, or the token; see to source.sasl"
 	case errors.Is(err, kafkago.UnsupportedSASLMechanism):
 		return "it does not offer this SASL mechanism; see to source.sasl.mechanism"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):

@@ -24,8 +24,9 @@ type Config struct {
 	URL string
 	// Username and Password are for basic authentication; empty: none, or those in the URL.
 	Username, Password string
-	// TLS is for an https URL; nil: the system's authorities are trusted.
-	TLS *tls.Config
+	// TLS is for an https URL, and is asked before each request: an answer other than the last, such as one with renewed
+	// certificates, is for new connections. What it returns is not changed. nil: the system's authorities are trusted.
+	TLS func() (*tls.Config, error)
 	// IDs says what the ids before a value are; it matters for Apicurio only, which has two numberings.
 	IDs Numbering
 }
@@ -58,9 +59,11 @@ type Client struct {
 	base     *url.URL // without user, query and final slash
 	username string
 	password string
-	http     http.Client
+	tls      func() (*tls.Config, error) // nil: http never changes
 
 	mu       sync.Mutex
+	http     *http.Client // its connections are those of secured
+	secured  *tls.Config
 	ids      Numbering
 	asked    bool     // whether the registry is Apicurio is known:
 	apicurio *url.URL // the address of its own API; nil: it is not
@@ -74,12 +77,7 @@ func New(c Config) (*Client, error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, errors.New("the registry's URL must be http://host:port or https://host:port, with its path if it has one")
 	}
-	out := &Client{username: c.Username, password: c.Password, ids: cmp.Or(c.IDs, AutoIDs), http: http.Client{Timeout: requestTimeout}}
-	if c.TLS != nil {
-		own := http.DefaultTransport.(*http.Transport).Clone()
-		own.TLSClientConfig = c.TLS
-		out.http.Transport = own
-	}
+	out := &Client{username: c.Username, password: c.Password, ids: cmp.Or(c.IDs, AutoIDs), tls: c.TLS, http: &http.Client{Timeout: requestTimeout}}
 	if u.User != nil && c.Username == "" {
 		out.username = u.User.Username()
 		out.password, _ = u.User.Password()
@@ -165,6 +163,26 @@ func confluent(answer []byte) (string, error) {
 	return a.Schema, nil
 }
 
+// client returns what sends requests as TLS says now.
+func (c *Client) client() (*http.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tls == nil {
+		return c.http, nil
+	}
+	secured, err := c.tls()
+	if err != nil {
+		return nil, fmt.Errorf("source.registry.tls: %w", err)
+	}
+	if c.secured != secured {
+		c.http.CloseIdleConnections()
+		own := http.DefaultTransport.(*http.Transport).Clone()
+		own.TLSClientConfig = secured.Clone() // the transport writes to it
+		c.http, c.secured = &http.Client{Timeout: requestTimeout, Transport: own}, secured
+	}
+	return c.http, nil
+}
+
 // ask sends a request and returns the body of an answer that is OK.
 func (c *Client) ask(ctx context.Context, base *url.URL, path string) (_ []byte, err error) {
 	address := base.JoinPath(path)
@@ -176,7 +194,11 @@ func (c *Client) ask(ctx context.Context, base *url.URL, path string) (_ []byte,
 	if c.username != "" || c.password != "" {
 		req.SetBasicAuth(c.username, c.password)
 	}
-	answer, err := c.http.Do(req)
+	client, err := c.client()
+	if err != nil {
+		return nil, err
+	}
+	answer, err := client.Do(req)
 	if err != nil {
 		return nil, unreached(err)
 	}

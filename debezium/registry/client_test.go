@@ -154,7 +154,11 @@ func TestOwnAuthority(t *testing.T) {
 		"unknown authority": {&tls.Config{Certificates: pair}, "source.registry.tls: ca"},
 		"nothing said":      {nil, "source.registry.tls: ca"},
 	} {
-		client, err := registry.New(registry.Config{URL: server.URL + "/base", TLS: c.tls})
+		config := registry.Config{URL: server.URL + "/base"}
+		if c.tls != nil {
+			config.TLS = func() (*tls.Config, error) { return c.tls, nil }
+		}
+		client, err := registry.New(config)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -37,13 +37,13 @@ func TestEveryWayOfLoggingInPublishes(t *testing.T) {
 				TLS: &tls.Config{Certificates: []tls.Certificate{pair}}, Users: []broker.User{{Mechanism: mechanism, Name: "a b", Password: "s3cret/@:"}},
 			})
 			url := strings.Replace(urlOf(b), "kafka://", "kafka://a%20b:s3cret%2F%40%3A@", 1) + "?mechanism=" + mechanism
-			s := fenced(t, Config{URL: url, Pipeline: "shop", TLS: &tls.Config{RootCAs: trusted}}, 1)
+			s := fenced(t, Config{URL: url, Pipeline: "shop", TLS: trusting(trusted)}, 1)
 			if err := s.Commit(t.Context(), prepare(t, s, 1, 1)); err != nil {
 				t.Error(err)
 			}
 			for what, c := range map[string]Config{
-				"a wrong password":    {URL: strings.Replace(url, "s3cret", "wrong", 1), Pipeline: "shop", TLS: &tls.Config{RootCAs: trusted}},
-				"a wrong certificate": {URL: url, Pipeline: "shop", TLS: &tls.Config{}},
+				"a wrong password":    {URL: strings.Replace(url, "s3cret", "wrong", 1), Pipeline: "shop", TLS: trusting(trusted)},
+				"a wrong certificate": {URL: url, Pipeline: "shop", TLS: trusting(nil)},
 			} {
 				_, err := Open(t.Context(), c)
 				if err == nil || c.URL == url && !txnsink.Permanent(err) || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "wrong/") {
@@ -118,4 +118,8 @@ func TestNothingIsPreparedBeforeItsRowsHaveArrived(t *testing.T) {
 	if list, err := s.Pending(t.Context(), "shop"); err != nil || len(list) != 0 {
 		t.Errorf("pending: %v, %v", list, err)
 	}
+}
+
+func trusting(roots *x509.CertPool) func() (*tls.Config, error) {
+	return func() (*tls.Config, error) { return &tls.Config{RootCAs: roots}, nil }
 }

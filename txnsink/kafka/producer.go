@@ -2,8 +2,10 @@ package kafka
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -37,12 +39,30 @@ func (s *Sink) options() []kgo.Opt {
 		kgo.DialTimeout(dialTimeout), kgo.RetryTimeout(requestWithin),
 	}
 	if s.config.TLS != nil {
-		opts = append(opts, kgo.DialTLSConfig(s.config.TLS.Clone()))
+		opts = append(opts, kgo.Dialer(s.dialTLS))
 	}
 	if s.address.login != nil {
 		opts = append(opts, kgo.SASL(s.address.login))
 	}
 	return opts
+}
+
+// dialTLS connects to a broker with the certificates as they are now.
+func (s *Sink) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
+	config, err := s.config.TLS()
+	if err != nil {
+		return nil, fmt.Errorf("target.tls: %w", err)
+	}
+	if config = config.Clone(); config.ServerName == "" {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		config.ServerName = host
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	return (&tls.Dialer{Config: config}).DialContext(ctx, network, address)
 }
 
 // newAdmin returns the client for everything but producing. It ends transactions by a version of EndTxn that leaves the producer's

@@ -26,8 +26,9 @@ const (
 
 // Config is one pipeline's target.
 type Config struct {
-	URL      string        // kafka://user:password@host:9092,host:9092/topic
-	TLS      *tls.Config   // nil: none
+	URL string // kafka://user:password@host:9092,host:9092/topic
+	// TLS is asked for each new connection how to encrypt it; what it returns is not changed. nil: none is encrypted.
+	TLS      func() (*tls.Config, error)
 	Pipeline string        // letters, digits, '_', '.', '-'
 	SQL      bool          // messages are SQL of MySQL's, all in one partition, in place of JSON
 	Timeout  time.Duration // after which the brokers end a transaction, prepared or not; 0: DefaultTimeout

@@ -13,6 +13,9 @@ import (
 
 // Table reads a table's shape. Its name comes back with the database in which it was found.
 func (s *Sink) Table(ctx context.Context, name schema.Name) (*schema.Table, error) {
+	if strings.ContainsFunc(name.Schema+name.Table, func(r rune) bool { return r > 0xffff }) {
+		return nil, permanent("table %s: %s", name, adviceCharacters) // the catalog cannot be asked for it
+	}
 	t, err := s.readTable(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("read table %s from the catalog: %w", name, plain(err))

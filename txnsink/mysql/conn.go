@@ -2,7 +2,6 @@ package mysql
 
 import (
 	"context"
-	"crypto/tls"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
@@ -62,9 +61,9 @@ func (c connector) greeted(ctx context.Context) (driver.Conn, error) {
 }
 
 // OpenDB returns a pool of sessions on the database of a URL, as mysql://user:password@host:3306/database or with mariadb://, which
-// have the sink's settings. t is how to speak TLS; nil: not at all. A statement waits at most lockTimeout for a lock. It
+// have the sink's settings. A statement waits at most lockTimeout for a lock. It
 // connects to nothing yet.
-func OpenDB(url string, t *tls.Config, lockTimeout time.Duration) (*sql.DB, error) {
+func OpenDB(url string, t TLS, lockTimeout time.Duration) (*sql.DB, error) {
 	c, err := parseURL(url, t)
 	if err != nil {
 		return nil, err

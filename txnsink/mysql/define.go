@@ -6,7 +6,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/go-sql-driver/mysql"
+
+	"replicator/schema"
 	"replicator/txnsink"
 )
 
@@ -14,6 +18,11 @@ import (
 // a later epoch out meanwhile, and notes at last what was defined. What must not fail when it was run before a crash says
 // IF NOT EXISTS.
 func (s *Sink) Define(ctx context.Context, d txnsink.Definition) (err error) {
+	for _, v := range d.Defined {
+		if s.own(v.Target) {
+			return permanent("%s cannot be the target of %s: the replicator's own tables have such names; give it another place by target.table, or by a rule's target", v.Target, v.Source)
+		}
+	}
 	tx, err := s.control.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("change the schema of the target: %w", plain(err))
@@ -72,10 +81,20 @@ func defineError(sql string, err error) error {
 	if overtaken(number(err)) {
 		return fmt.Errorf("change the schema of the target by %q, which was planned for another state of the table: %w", sql, plain(err))
 	}
+	if noFile(err) {
+		return permanent("change the schema of the target by %q: %v; a table's name becomes a file's, of at most 255 bytes, in which each character that is not of A-Z a-z 0-9 _ takes up to 5: "+
+			"give the table another by a rule's target", sql, plain(err))
+	}
 	if dataError(err) || sqlClass(err) == "42" {
 		return permanent("change the schema of the target by %q: %v; change the target by hand, or set schema.evolve for this table", sql, plain(err))
 	}
 	return fmt.Errorf("change the schema of the target by %q: %w", sql, plain(err))
+}
+
+// noFile says whether the server could not make the file of a table: MariaDB says why, MySQL only that the engine failed.
+func noFile(err error) bool {
+	var e *mysql.MySQLError
+	return errors.As(err, &e) && (e.Number == errCannotCreate && strings.Contains(e.Message, "errno: 36") || e.Number == errEngine && strings.Contains(e.Message, "error 168"))
 }
 
 // overtaken says whether an error is that a thing is there already, or is no longer. The server goes on with a long ALTER TABLE when its
@@ -104,4 +123,10 @@ func (s *Sink) Defined(ctx context.Context, pipeline string) (out []txnsink.Defi
 		out = append(out, v)
 	}
 	return out, rows.Err()
+}
+
+// own says whether a table may be one of the replicator's own, to which whoever names the source's tables must not write.
+func (s *Sink) own(name schema.Name) bool {
+	const prefix = "replicator_"
+	return (name.Schema == "" || strings.EqualFold(name.Schema, s.facts.database)) && len(name.Table) > len(prefix) && strings.EqualFold(name.Table[:len(prefix)], prefix)
 }

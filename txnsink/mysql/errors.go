@@ -12,10 +12,13 @@ import (
 
 	"replicator/schema"
 	"replicator/sqlgen"
+	"replicator/txnsink"
 )
 
 // Error numbers that are branched on. See the reference manuals' lists of server error messages.
 const (
+	errCannotCreate      = 1005
+	errEngine            = 1030
 	errShutdown          = 1053
 	errDuplicate         = 1062
 	errSyntax            = 1064
@@ -43,10 +46,13 @@ const (
 	errXADuplicate       = 1440 // XAER_DUPID
 	errRaised            = 1644 // SIGNAL of a trigger
 	errBinlogFormat      = 1665 // READ COMMITTED with binlog_format STATEMENT
+	errBadCharacters     = 1300 // ER_INVALID_CHARACTER_STRING
+	errNoSuchCharacters  = 3854 // ER_CANNOT_CONVERT_STRING
 	errKilled            = 1927 // MariaDB: connection was killed
 
-	adviceTLS      = "set target.tls.ca to the file of the authority that signed the server's certificate, target.tls.server_name to the name that it is for, and TLS up on a server that has none"
-	adviceOnePhase = "or set delivery to one-phase, which needs no prepared transactions"
+	adviceTLS        = "set target.tls.ca to the file of the authority that signed the server's certificate, target.tls.server_name to the name that it is for, and TLS up on a server that has none"
+	adviceCharacters = "identifiers of MySQL and MariaDB have none beyond U+FFFF; give the table another name by a rule's target, or the column by its columns.rename"
+	adviceOnePhase   = "or set delivery to one-phase, which needs no prepared transactions"
 )
 
 // permanentError is an error that trying again brings again.
@@ -100,8 +106,7 @@ func (e *serverError) Unwrap() error { return e.cause }
 func Plain(err error) error { return plain(err) }
 
 func plain(err error) error {
-	var own *permanentError
-	if errors.As(err, &own) {
+	if txnsink.Permanent(err) { // this package's, or that of whoever reads what it brings
 		return err
 	}
 	var e *mysql.MySQLError
@@ -126,6 +131,8 @@ func plain(err error) error {
 		}
 	case 1044, 1045, 1049, 1142, 1143, 1227, 1370: // access denied in its forms, no such database
 		return permanent("%s: see to the target's user, its grants and the database's name", text)
+	case errBadCharacters, errNoSuchCharacters:
+		return permanent("%s: %s", text, adviceCharacters)
 	case errReadOnlyOption:
 		return &serverError{text: text + ": is the target a replica?"}
 	case errLockWait:
@@ -155,6 +162,8 @@ func message(e *mysql.MySQLError) string {
 		text = "a statement has a syntax error"
 	case e.Number == errRaised:
 		text = "a trigger raised an error"
+	case e.Number == errBadCharacters, e.Number == errNoSuchCharacters:
+		text = "a text has characters that the place where it goes has not"
 	case guard:
 		text = "the statement stopped itself"
 	case dataNumber(e):
@@ -181,7 +190,7 @@ func dataNumber(e *mysql.MySQLError) bool {
 		return true
 	}
 	switch e.Number {
-	case errTooManyColumns, errRowTooLarge, 1265, 1364, 1366, 1416, 1525, 1526, errRaised, 3819, 3140, 4025, 6136:
+	case errTooManyColumns, errRowTooLarge, errBadCharacters, errNoSuchCharacters, 1265, 1364, 1366, 1416, 1525, 1526, errRaised, 3819, 3140, 4025, 6136:
 		return true
 	}
 	switch string(e.SQLState[:2]) {

@@ -2,7 +2,6 @@ package mysql
 
 import (
 	"context"
-	"crypto/tls"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -32,7 +31,7 @@ type Migration struct {
 
 // Up creates the replicator's own tables, whose names begin with replicator_, in the URL's database, or brings them up to date. It may
 // run in several processes at once. If they are up to date, it asks for no right to create anything.
-func Up(ctx context.Context, url string, t *tls.Config) error {
+func Up(ctx context.Context, url string, t TLS) error {
 	err := migration(ctx, url, t, func(m *migrate.Migrate, _ source.Driver) error {
 		err := m.Up()
 		switch {
@@ -49,8 +48,33 @@ func Up(ctx context.Context, url string, t *tls.Config) error {
 	return nil
 }
 
+// Down brings the own tables back to an earlier version, for an older program, and loses no position: the first version's tables stay
+// whatever is asked for. No pipeline may be running. Where the older tables have no room for what these say, it is an error.
+func Down(ctx context.Context, url string, t TLS, version int) error {
+	if version < 1 {
+		return permanent("version %d has no tables, and the positions would be lost: the first version is 1", version)
+	}
+	err := migration(ctx, url, t, func(m *migrate.Migrate, _ source.Driver) error {
+		current, _, err := m.Version()
+		switch {
+		case err != nil:
+			return err
+		case version > int(current):
+			return permanent("they have version %d: Down does not bring them up to %d", current, version)
+		}
+		if err := m.Migrate(uint(version)); !errors.Is(err, migrate.ErrNoChange) {
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("migrate the replicator's own tables down to version %d: %w", version, plain(err))
+	}
+	return nil
+}
+
 // Status returns how far the own tables are. It makes their version table if it is missing, and changes nothing else.
-func Status(ctx context.Context, url string, t *tls.Config) (Migration, error) {
+func Status(ctx context.Context, url string, t TLS) (Migration, error) {
 	var out Migration
 	err := migration(ctx, url, t, func(m *migrate.Migrate, src source.Driver) error {
 		current, _, err := m.Version()
@@ -75,7 +99,7 @@ func Status(ctx context.Context, url string, t *tls.Config) (Migration, error) {
 }
 
 // migration lends do golang-migrate on the database.
-func migration(ctx context.Context, url string, t *tls.Config, do func(*migrate.Migrate, source.Driver) error) error {
+func migration(ctx context.Context, url string, t TLS, do func(*migrate.Migrate, source.Driver) error) error {
 	src, err := iofs.New(migrations.Files, migrationFolder)
 	if err != nil {
 		return err

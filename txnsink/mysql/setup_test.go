@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"replicator/schema"
 	"replicator/txnsink"
 	"replicator/txnsink/mysql/mysqlserver"
 )
@@ -230,8 +231,8 @@ func TestASilentServerIsNotWaitedForForEver(t *testing.T) {
 
 func TestURLsAreReadStrictly(t *testing.T) {
 	t.Parallel()
-	c, err := parseURL("mariadb://us%40er:p%2Fw@[::1]/d", &tls.Config{MinVersion: tls.VersionTLS12})
-	if err != nil || c.User != "us@er" || c.Passwd != "p/w" || c.Addr != "[::1]:3306" || c.DBName != "d" || c.TLS.ServerName != "::1" {
+	c, err := parseURL("mariadb://us%40er:p%2Fw@[::1]/d", nil)
+	if err != nil || c.User != "us@er" || c.Passwd != "p/w" || c.Addr != "[::1]:3306" || c.DBName != "d" {
 		t.Errorf("got %+v, %v", c, err)
 	}
 	for _, u := range []string{
@@ -248,7 +249,7 @@ func TestURLsAreReadStrictly(t *testing.T) {
 func TestTLSIsNotWeakened(t *testing.T) {
 	onEach(t, func(t *testing.T, server *mysqlserver.Server) {
 		u := newDatabase(t, server)
-		_, err := Open(t.Context(), Config{URL: u, Pipeline: "p", TLS: &tls.Config{MinVersion: tls.VersionTLS12}})
+		_, err := Open(t.Context(), Config{URL: u, Pipeline: "p", TLS: func() (*tls.Config, error) { return &tls.Config{MinVersion: tls.VersionTLS12}, nil }})
 		if err == nil || !txnsink.Permanent(err) || !strings.Contains(err.Error(), "tls_configuration") || !strings.Contains(err.Error(), "target.tls.ca") {
 			t.Errorf("an unknown certificate, or none: got %v", err)
 		}
@@ -303,4 +304,42 @@ func TestVersionsAreRead(t *testing.T) {
 			t.Errorf("%s: got %d, want %d", text, got, want)
 		}
 	}
+}
+
+// TestOwnTablesAreNoTargets, whatever the source calls its tables.
+func TestOwnTablesAreNoTargets(t *testing.T) {
+	onEach(t, func(t *testing.T, server *mysqlserver.Server) {
+		s, err := Open(t.Context(), Config{URL: newDatabase(t, server), Pipeline: "p"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		for name, own := range map[schema.Name]bool{
+			{Table: "replicator_witness"}: true, {Table: "Replicator_x"}: true, {Schema: s.facts.database, Table: "replicator_log"}: true,
+			{Schema: "elsewhere", Table: "replicator_log"}: false, {Table: "replicator"}: false, {Table: "my_replicator_log"}: false,
+		} {
+			err := s.Define(t.Context(), txnsink.Definition{Pipeline: "p", Defined: []txnsink.Defined{{Source: "d.t", Target: name, State: "{}"}}})
+			if own != (err != nil) || own && !txnsink.Permanent(err) {
+				t.Errorf("%v: %v", name, err)
+			}
+		}
+	})
+}
+
+// TestOwnTablesStayInTheirFirstVersion: below it there are none, and the positions would be lost.
+func TestOwnTablesStayInTheirFirstVersion(t *testing.T) {
+	onEach(t, func(t *testing.T, server *mysqlserver.Server) {
+		u := newDatabase(t, server)
+		if err := Down(t.Context(), u, nil, 1); err != nil {
+			t.Error(err)
+		}
+		for _, version := range []int{0, 2} {
+			if err := Down(t.Context(), u, nil, version); !txnsink.Permanent(err) {
+				t.Errorf("version %d: %v", version, err)
+			}
+		}
+		if at, err := Status(t.Context(), u, nil); err != nil || at.Current != 1 {
+			t.Errorf("at %+v, %v", at, err)
+		}
+	})
 }

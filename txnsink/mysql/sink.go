@@ -2,7 +2,6 @@ package mysql
 
 import (
 	"context"
-	"crypto/tls"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -24,7 +23,7 @@ const (
 // Config is one pipeline's target.
 type Config struct {
 	URL         string        // mysql:// or mariadb://user:password@host:3306/database
-	TLS         *tls.Config   // nil: none
+	TLS         TLS           // nil: none
 	Pipeline    string        // letters, digits, '_', '.', '-'
 	LockTimeout time.Duration // how long a statement waits for another session's row, in whole seconds; 0: 10 s
 	// OnePhase makes transactions plain ones, for a server that cannot prepare any. PreCommit refuses then.

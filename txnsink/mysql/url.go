@@ -1,7 +1,9 @@
 package mysql
 
 import (
+	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"net/url"
 	"strings"
@@ -21,9 +23,13 @@ func CheckURL(text string) error {
 	return err
 }
 
-// parseURL reads a URL as mysql://user:password@host:3306/database, or with mariadb://. t is how to speak TLS; nil: not at all. The
+// TLS is asked for each new session how to encrypt it, so that renewed certificates come into use. What it returns is not changed. nil:
+// sessions are not encrypted.
+type TLS func() (*tls.Config, error)
+
+// parseURL reads a URL as mysql://user:password@host:3306/database, or with mariadb://. The
 // URL takes no parameters: one that asks for TLS must not be read over. No error shows the URL, which holds the password.
-func parseURL(text string, t *tls.Config) (*mysql.Config, error) {
+func parseURL(text string, t TLS) (*mysql.Config, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
@@ -57,11 +63,22 @@ func parseURL(text string, t *tls.Config) (*mysql.Config, error) {
 	c.Collation = "utf8mb4_bin"  // of the server's default, literals in comparisons would take the collation
 	c.Logger = &mysql.NopLogger{}
 	if t != nil {
-		t = t.Clone()
-		if t.ServerName == "" {
-			t.ServerName = u.Hostname()
+		if err := c.Apply(mysql.BeforeConnect(func(_ context.Context, c *mysql.Config) error { return t.secure(c, u.Hostname()) })); err != nil {
+			return nil, permanent("cannot be used: %v", err)
 		}
-		c.TLS = t
 	}
 	return c, nil
+}
+
+// secure has the session that is begun with c be encrypted.
+func (t TLS) secure(c *mysql.Config, host string) error {
+	config, err := t()
+	if err != nil {
+		return fmt.Errorf("target.tls: %w", err)
+	}
+	c.TLS = config.Clone()
+	if c.TLS.ServerName == "" {
+		c.TLS.ServerName = host
+	}
+	return nil
 }

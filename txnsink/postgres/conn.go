@@ -43,6 +43,12 @@ SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('sync
 // connect opens a session called name.
 func (s *Sink) connect(ctx context.Context, name string) (*pgx.Conn, error) {
 	c := s.pg.Copy()
+	fresh, err := pgx.ParseConfig(s.config.URL) // it reads the files of certificates, which may have been renewed
+	if err != nil {
+		return nil, fmt.Errorf("connect to the target: %w", plain(err))
+	}
+	fresh.DialFunc = c.DialFunc
+	c.Config = fresh.Config
 	c.RuntimeParams["application_name"] = name
 	conn, err := pgx.ConnectConfig(ctx, c)
 	if err != nil {

@@ -18,7 +18,10 @@ const defineTries = 3
 // process creates the same at once, on whichever half-made catalog entry it meets. It is tried again then, and finds what
 // the other has created; a name that something else has fails again.
 func (s *Sink) Define(ctx context.Context, d txnsink.Definition) error {
-	var err error
+	err := s.control(ctx, func(c *pgx.Conn) error { return notOwn(ctx, c, d.Defined) })
+	if err != nil {
+		return err
+	}
 	for range defineTries {
 		var at string // the statement that failed
 		err = s.control(ctx, func(c *pgx.Conn) error {
@@ -38,6 +41,24 @@ func (s *Sink) Define(ctx context.Context, d txnsink.Definition) error {
 		}
 	}
 	return fmt.Errorf("change the schema of the target: %w", plain(err))
+}
+
+// notOwn refuses targets that are the replicator's own tables: whoever names the source's tables would write checkpoints. A role that
+// is called replicator has their schema as its default, with other tables in it.
+func notOwn(ctx context.Context, c *pgx.Conn, list []txnsink.Defined) error {
+	const query = `SELECT current_schema() = 'replicator' AND $1 IN ('pipelines', 'checkpoints', 'witness', 'log', 'schema_version', 'dead_letters', 'schema_migrations')`
+	for _, d := range list {
+		own := d.Target.Schema == "replicator"
+		if d.Target.Schema == "" {
+			if err := c.QueryRow(ctx, query, d.Target.Table).Scan(&own); err != nil {
+				return fmt.Errorf("change the schema of the target: %w", plain(err))
+			}
+		}
+		if own {
+			return permanent("%s cannot be the target of %s: the replicator's own tables are there; give it another place by target.table, or by a rule's target", d.Target, d.Source)
+		}
+	}
+	return nil
 }
 
 // define does all of d. It returns the statement of it that failed; empty: none did.

@@ -15,6 +15,7 @@ import (
 
 	"replicator/schema"
 	"replicator/sqlgen"
+	"replicator/txnsink"
 )
 
 // SQLSTATE codes that are branched on. See PostgreSQL's documentation, appendix A.
@@ -25,6 +26,7 @@ const (
 	codeDuplicateObject    = "42710" // the name of a prepared transaction, or of a type, is taken
 	codeOutOfMemory        = "53200" // no free slot for a prepared transaction, or for a lock
 	codePrivilege          = "42501" // insufficient_privilege
+	codeUnencodable        = "22021" // character_not_in_repertoire
 	codeNotSupported       = "0A000" // feature_not_supported
 	codeUndefinedStatement = "26000" // invalid_sql_statement_name: a prepared statement that is not there
 	codeDuplicateTable     = "42P07"
@@ -80,8 +82,7 @@ func (e *serverError) Unwrap() error { return e.cause }
 func Plain(err error) error { return plain(err) }
 
 func plain(err error) error {
-	var own *permanentError
-	if errors.As(err, &own) {
+	if txnsink.Permanent(err) { // this package's, or that of whoever reads what it brings
 		return err
 	}
 	var pg *pgconn.PgError
@@ -102,6 +103,9 @@ func plain(err error) error {
 		if strings.Contains(pg.Message, `"replicator`) {
 			return permanent("%s: the replicator's own tables are missing: run `replicator migrate up`", text)
 		}
+	}
+	if pg.Code == codeUnencodable {
+		return permanent("%s: an identifier holds what the encoding of the database lacks", text) // values are a row's error
 	}
 	if pg.Code == codePrivilege {
 		return permanent("%s: grant it to the target's role; replicator check and docs/grants.md say what else it needs", text)
@@ -208,7 +212,7 @@ func class(code string) sqlgen.Class {
 		return sqlgen.TooLarge
 	case "22003", "22008", "22015":
 		return sqlgen.OutOfRange
-	case "22021", "22P05":
+	case codeUnencodable, "22P05":
 		return sqlgen.Unstorable
 	case "23502":
 		return sqlgen.NotNullViolation

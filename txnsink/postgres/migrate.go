@@ -47,6 +47,31 @@ func Up(ctx context.Context, url string) error {
 	return nil
 }
 
+// Down brings the own tables back to an earlier version, for an older program, and loses no position: the first version's tables stay
+// whatever is asked for. No pipeline may be running. Where the older tables have no room for what these say, it is an error.
+func Down(ctx context.Context, url string, version int) error {
+	if version < 1 {
+		return permanent("version %d has no tables, and the positions would be lost: the first version is 1", version)
+	}
+	err := migration(ctx, url, func(m *migrate.Migrate, _ source.Driver) error {
+		current, _, err := m.Version()
+		switch {
+		case err != nil:
+			return err
+		case version > int(current):
+			return permanent("they have version %d: Down does not bring them up to %d", current, version)
+		}
+		if err := m.Migrate(uint(version)); !errors.Is(err, migrate.ErrNoChange) {
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("migrate the replicator's own tables down to version %d: %w", version, plain(err))
+	}
+	return nil
+}
+
 // Status returns how far the own tables are. It makes the schema replicator and its version table if they are missing,
 // and changes nothing else.
 func Status(ctx context.Context, url string) (Migration, error) {

@@ -288,3 +288,30 @@ func TestFullTableOfLocksSaysWhatToRaise(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestOwnTablesAreNoTargets, whatever the source calls its tables.
+func TestOwnTablesAreNoTargets(t *testing.T) {
+	t.Parallel()
+	u := newDatabase(t)
+	s := open(t, Config{URL: u, Pipeline: pipelineOf(u)})
+	define := func(s *Sink, name schema.Name) error {
+		return s.Define(t.Context(), txnsink.Definition{Pipeline: "p", Defined: []txnsink.Defined{{Source: "d.t", Target: name, State: "{}"}}})
+	}
+	if err := define(s, schema.Name{Schema: "replicator", Table: "anything"}); !txnsink.Permanent(err) || !strings.Contains(err.Error(), "target.table") {
+		t.Errorf("in the own schema: %v", err)
+	}
+	if err := define(s, schema.Name{Table: "witness"}); err != nil {
+		t.Errorf("in another: %v", err)
+	}
+	at := "?"
+	if strings.Contains(u, "?") {
+		at = "&"
+	}
+	home := open(t, Config{URL: u + at + "search_path=replicator", Pipeline: pipelineOf(u)})
+	if err := define(home, schema.Name{Table: "witness"}); !txnsink.Permanent(err) {
+		t.Errorf("in the own schema, by the search_path: %v", err)
+	}
+	if err := define(home, schema.Name{Table: "customers"}); err != nil {
+		t.Errorf("beside the own tables: %v", err)
+	}
+}

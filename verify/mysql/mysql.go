@@ -37,8 +37,8 @@ const olderSettings = "SET SESSION time_zone = '+00:00', sql_mode = '', tx_read_
 
 // Config is how a database is opened.
 type Config struct {
-	URL      string      // mysql://user:password@host:3306/database, or mariadb://; the database is optional. tls=true encrypts
-	TLS      *tls.Config // how to speak TLS, in place of the URL's tls; nil: as the URL says
+	URL      string                      // mysql://user:password@host:3306/database, or mariadb://; the database is optional. tls=true encrypts
+	TLS      func() (*tls.Config, error) // asked for each new session how to encrypt it, in place of the URL's tls; nil: as the URL says
 	Sessions int
 	Nul      string // schema.types.nul: what the pipeline makes of NUL in text: stop, strip or replace
 }
@@ -58,9 +58,8 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 		return nil, err
 	}
 	if c.TLS != nil {
-		parsed.TLS = c.TLS.Clone()
-		if parsed.TLS.ServerName == "" {
-			parsed.TLS.ServerName, _, _ = net.SplitHostPort(parsed.Addr)
+		if err := parsed.Apply(mysql.BeforeConnect(c.secure)); err != nil {
+			return nil, errors.New("the URL cannot be used")
 		}
 	}
 	inner, err := mysql.NewConnector(parsed)
@@ -74,6 +73,19 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	return &DB{db, c.Nul}, nil
+}
+
+// secure has the session that is begun with parsed be encrypted.
+func (c Config) secure(_ context.Context, parsed *mysql.Config) error {
+	config, err := c.TLS()
+	if err != nil {
+		return err
+	}
+	parsed.TLS = config.Clone()
+	if parsed.TLS.ServerName == "" {
+		parsed.TLS.ServerName, _, err = net.SplitHostPort(parsed.Addr)
+	}
+	return err
 }
 
 // CheckURL says whether a URL can be one of a server's. Its error does not show it.

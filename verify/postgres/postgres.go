@@ -45,6 +45,15 @@ func Open(ctx context.Context, url string, sessions int) (*DB, error) {
 	for name, value := range settings {
 		c.ConnConfig.RuntimeParams[name] = value
 	}
+	c.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+		fresh, err := pgx.ParseConfig(url) // it reads the files of certificates, which may have been renewed
+		if err != nil {
+			return err
+		}
+		fresh.RuntimeParams, fresh.ConnectTimeout = c.RuntimeParams, c.ConnectTimeout
+		c.Config = fresh.Config
+		return nil
+	}
 	c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, sqlgen.OwnSchemaAside)
 		return err

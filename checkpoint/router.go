@@ -67,6 +67,7 @@ type router struct {
 	oldest  time.Time              // of what was routed since the last cut; zero: nothing, or its age is not known
 	cutting time.Time              // likewise, of the outstanding checkpoint
 
+	wholes   wholes
 	progress Progress
 	told     int64 // of progress.Repeated: how many were logged
 }
@@ -234,6 +235,9 @@ func (r *router) take(ctx context.Context, j *job) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-j.done:
+	}
+	if j.whole != nil {
+		return r.takeWhole(ctx, j.whole)
 	}
 	r.limit(j)
 	if h := r.held[j.batch.Partition]; h != nil {

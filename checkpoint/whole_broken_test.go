@@ -149,6 +149,49 @@ func TestMissingEventsStopThePipeline(t *testing.T) {
 	}
 }
 
+// TestAConnectorThatGoesBackIsFollowed over a restart of the pipeline: what was read of a transaction before the connector restarted is
+// left out, and comes with the whole of it; and what is missing after a restart is missed as before.
+func TestAConnectorThatGoesBackIsFollowed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &memoryLog{}
+		w, h := bankWorld(l), &history{}
+		run := func(wait time.Duration) error {
+			ctx, cancel := context.WithTimeout(t.Context(), wait)
+			defer cancel()
+			_, err := w.start(ctx, checkpoint.TwoPhase, fault{}, watch(w.database, h, preserving(t), 1, l), func(c *checkpoint.Config) {
+				c.UntilCaughtUp, c.Rows = false, 1
+			})
+			return err
+		}
+		l.add(transactionTopic, 0, began(1), ended(1, counted("entries", 1)), began(2), ended(2, counted("entries", 1)), began(3))
+		l.add(lines, 0, lineOf(1, 1), lineOf(2, 1), lineOf(3, 1))
+		if err := run(10 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+		// It goes back to the second, and then sends the third to its end.
+		l.add(transactionTopic, 0, began(2), ended(2, counted("entries", 1)), began(3), ended(3, counted("entries", 1), counted("savings", 1)))
+		l.add(lines, 0, lineOf(2, 1), lineOf(3, 1))
+		l.add(sums, 0, sumOf(3, 2))
+		if err := run(10 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{
+			"checking: \nsavings: \nentries: 1.1",
+			"checking: \nsavings: \nentries: 1.1, 2.1",
+			"checking: \nsavings: 302|3.2\nentries: 1.1, 2.1, 3.1",
+		}
+		if got := slices.Compact(h.seen); !slices.Equal(got, want) {
+			t.Errorf("readers saw %q, want %q", got, want)
+		}
+		l.add(transactionTopic, 0, began(4), ended(4, counted("entries", 2)))
+		l.add(lines, 0, lineOf(4, 1))
+		if err := run(time.Hour); err == nil || !strings.Contains(err.Error(), "lacks 1 of 2 events") {
+			t.Errorf("Run = %v, want it to miss an event", err)
+		}
+	})
+}
+
 // TestTablesThatAreNotReadAreNotWaitedFor: an END counts the events of all tables of the connector.
 func TestTablesThatAreNotReadAreNotWaitedFor(t *testing.T) {
 	t.Parallel()
@@ -277,6 +320,19 @@ func TestATruncateHasItsPlaceAmongTransactions(t *testing.T) {
 	l.add(lines, 0, lineOf(1, 1), truncate(250), lineOf(3, 1))
 	l.add(sums, 0, sumOf(2, 1))
 	preserve(t, l, 0).saw(t, " / 1.1", "201|2.1 / 1.1", "201|2.1 / ", "201|2.1 / 3.1")
+}
+
+// TestEventsOfATransactionComeInItsOrder over partitions: a row that comes and goes again would be missing.
+func TestEventsOfATransactionComeInItsOrder(t *testing.T) {
+	t.Parallel()
+	for _, first := range []int32{0, 1} {
+		l := &memoryLog{}
+		one, other := debezium.Partition{Topic: lines.Topic, ID: first}, debezium.Partition{Topic: lines.Topic, ID: 1 - first}
+		l.add(transactionTopic, 0, began(1), ended(1, counted("entries", 5)))
+		l.add(one, 0, lineOf(1, 1), event(1, 3, "entries", "c", "", `{"line":"x"}`))
+		l.add(other, 0, event(1, 2, "entries", "d", `{"line":"1.1"}`, ""), event(1, 4, "entries", "d", `{"line":"x"}`, ""), lineOf(1, 5))
+		preserve(t, l, 0).saw(t, " / 1.5")
+	}
 }
 
 // TestWholeTransactionsAreRefused where they cannot be kept.

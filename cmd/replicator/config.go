@@ -35,6 +35,9 @@ type config struct {
 	HTTP       httpConfig
 	Log        logConfig
 
+	Transactions sourceTransactions
+	Preserve     checkpoint.WholeTransactions // its topic is Source.Transactions
+
 	Settings []ops.Setting // what was set, for people to see
 }
 
@@ -99,6 +102,14 @@ const (
 	deadLetter badRecords = "dead-letter"
 )
 
+// sourceTransactions says whether the source's transactions are kept whole.
+type sourceTransactions string
+
+const (
+	ignoreTransactions   sourceTransactions = "ignore"
+	preserveTransactions sourceTransactions = "preserve"
+)
+
 type verifyConfig struct {
 	Source string // a URL, which holds a password; empty: there is none
 }
@@ -140,6 +151,9 @@ func defaults() config {
 		Errors:  errorsConfig{BadRecord: stopAtBad},
 		HTTP:    httpConfig{Listen: defaultListen},
 		Log:     logConfig{Level: "info", Format: "text"},
+
+		Transactions: ignoreTransactions,
+		Preserve:     checkpoint.WholeTransactions{Broken: checkpoint.StopAtBroken, Wait: time.Minute, Memory: 256 << 20, Disk: 16 << 30},
 	}
 }
 
@@ -178,6 +192,7 @@ func parseConfig(file string, text []byte, overrides []string, getenv func(strin
 	if c.Errors.BadRecord == deadLetter && isMySQL(c.Target.URL) {
 		d.errs = append(d.errs, configError{where: d.file, line: math.MaxInt, key: "errors.bad_record", msg: "cannot be dead-letter yet where the target is MySQL or MariaDB; set it to stop"})
 	}
+	d.preserves(&c)
 	if c.Source.SASL.Mechanism == "" && c.Source.SASL.Username != "" {
 		d.missing("source.sasl.mechanism", "the way to log in, "+mustBe(kafka.Mechanisms))
 	}
@@ -195,6 +210,28 @@ func parseConfig(file string, text []byte, overrides []string, getenv func(strin
 	}
 	c.Settings = settings(root, d.root, "")
 	return c, nil
+}
+
+// preserves says what source_transactions: preserve cannot be with.
+func (d *document) preserves(c *config) {
+	if c.Transactions != preserveTransactions {
+		return
+	}
+	refuse := func(key, msg string) {
+		d.errs = append(d.errs, configError{where: d.file, line: math.MaxInt, key: key, msg: msg})
+	}
+	if c.Source.Transactions == "" {
+		d.missing("source.transactions", "source_transactions: preserve needs the connector's transaction topic (its topic.prefix and .transaction), with provide.transaction.metadata: true on the connector")
+	}
+	if c.Workers != 1 {
+		refuse("workers", "must be 1 with source_transactions: preserve: each worker has a transaction of the target of its own, and these are committed one after the other")
+	}
+	if !c.Source.Deduplicate {
+		refuse("source.deduplicate", "must be true with source_transactions: preserve: a connector that restarts sends parts of transactions again")
+	}
+	if c.Errors.BadRecord == deadLetter {
+		refuse("errors.bad_record", "must be stop with source_transactions: preserve: a transaction of which a record is set aside is not whole")
+	}
 }
 
 // logger returns the log that the configuration asks for.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,10 +62,14 @@ func openSource(c *config, log *slog.Logger) (*kafka.Source, error) {
 	if k.TLS, err = c.Source.TLS.load(); err != nil {
 		return nil, fmt.Errorf("source.tls: %w", err)
 	}
-	for _, topic := range []string{c.Source.SchemaChanges, c.Source.Transactions} {
-		if topic != "" {
-			k.Exclude = append(k.Exclude, topic)
-		}
+	if c.Source.SchemaChanges != "" {
+		k.Exclude = append(k.Exclude, c.Source.SchemaChanges)
+	}
+	switch {
+	case c.Transactions == preserveTransactions:
+		k.Topics = append(slices.Clone(k.Topics), regexp.QuoteMeta(c.Source.Transactions))
+	case c.Source.Transactions != "":
+		k.Exclude = append(k.Exclude, c.Source.Transactions)
 	}
 	return kafka.New(k)
 }
@@ -249,6 +255,11 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 	}
 	if letters, ok := e.sink.(checkpoint.Letters); ok && c.Errors.BadRecord == deadLetter {
 		out.Letters = letters
+	}
+	if c.Transactions == preserveTransactions {
+		whole := c.Preserve
+		whole.Topic, whole.Reads = c.Source.Transactions, e.source.Reads
+		out.Whole = &whole
 	}
 	out.Tables.Rules = tableRules(c)
 	return out

@@ -26,8 +26,8 @@ const (
 // transaction topic. What waits in it is not read, as far as positions go: they move with what the router gets.
 //
 // An event belongs to the transaction that it names; of several with one place in it, the first in a partition counts. A transaction
-// is whole when as many are there of each table as its END says. A connector that restarts sends BEGINs again: from the first such
-// one on it sends everything again, and what is known of these transactions waits for that.
+// is whole when as many are there of each table as its END says. A connector that restarts goes back, and sends again what comes after:
+// the source's positions tell. What is known of transactions that it had sent in part waits for that.
 type assembler struct {
 	*run
 	reader Reader
@@ -58,23 +58,21 @@ type assembler struct {
 	told   SourceTransactions
 	said   SourceTransactions
 	toldAt time.Time
-	warned *txn // of which it was said that it waits
+	heldUp time.Time // since when something has waited for the first of pending
+	warned *txn      // of which it was said that it waits
 }
 
 // txn is a source's transaction of which something waits.
 type txn struct {
 	id      string
 	placed  bool // it is in pending
-	begun   bool
 	ended   bool
 	cut     bool // another one began before its END
 	tail    bool // its END came without a BEGIN: the connector had restarted within it, or reading began there
-	again   bool // it is sent again
 	over    bool // it was handed over: what comes of it is there twice
 	split   bool // it was handed over before it was whole: what comes of it until its END is the rest
 	counts  []debezium.CollectionCount
 	until   int64 // in the transaction topic: the number after its last marker
-	from    int64 // the number of its first
 	events  int64
 	waiting int64 // events in streams
 	parts   map[*stream]*txnPart
@@ -241,6 +239,12 @@ func (a *assembler) note(s *stream, m *mark, e *debezium.Event, number int64) er
 	m.txn, m.order = t, e.Order
 	t.waiting++
 	s.newest = t
+	if at, ok := e.Source.Position(); ok {
+		if c, ok := at.Compare(t.at); !t.hasAt || ok && c > 0 {
+			t.at, t.hasAt = at, true
+		}
+	}
+	t.tsMs = max(t.tsMs, e.Source.TsMs)
 	if t.over {
 		return nil
 	}
@@ -255,12 +259,6 @@ func (a *assembler) note(s *stream, m *mark, e *debezium.Event, number int64) er
 	p.highest, p.until = e.Order, number+1
 	m.table, m.fresh = t.count(e), true
 	t.changed = time.Now()
-	t.tsMs = max(t.tsMs, e.Source.TsMs)
-	if at, ok := e.Source.Position(); ok {
-		if c, ok := at.Compare(t.at); !t.hasAt || ok && c > 0 {
-			t.at, t.hasAt = at, true
-		}
-	}
 	return nil
 }
 
@@ -368,13 +366,9 @@ func (a *assembler) mark(e *debezium.Event, number int64) {
 		t = a.newTxn(e.Txn)
 	}
 	t.changed = time.Now()
-	switch {
-	case t.split && e.Marker.End: // of what was handed over before it was whole
+	if t.split && e.Marker.End { // of what was handed over before it was whole
 		t.split = false
 		return
-	case t.over: // the connector has gone back to what was applied, and sends all that waits again
-		a.unplace(a.pending)
-		a.pending, a.open = nil, nil
 	}
 	if e.Marker.End {
 		a.end(t, e.Marker, number)
@@ -387,11 +381,10 @@ func (a *assembler) mark(e *debezium.Event, number int64) {
 	if a.open != nil {
 		a.open.cut = true
 	}
-	if t.placed {
-		a.backTo(t)
+	if t.placed { // likewise, and all of it comes again
+		a.pending = slices.DeleteFunc(a.pending, func(p *txn) bool { return p == t })
 	}
 	a.place(t, number)
-	t.begun = true
 	a.open = t
 }
 
@@ -414,21 +407,14 @@ func (a *assembler) end(t *txn, m *debezium.Marker, number int64) {
 }
 
 func (a *assembler) place(t *txn, number int64) {
-	t.placed, t.begun, t.ended, t.cut, t.tail, t.again = true, false, false, false, false, false
-	t.from, t.until, t.counts, t.settled = number, number+1, nil, settle{}
+	t.placed, t.ended, t.cut, t.tail = true, false, false, false
+	t.until, t.counts, t.settled = number+1, nil, settle{}
 	a.pending = append(a.pending, t)
 }
 
-// backTo takes t and all after it out of pending: the connector has gone back to its BEGIN, and sends them again.
-func (a *assembler) backTo(t *txn) {
-	at := slices.Index(a.pending, t)
-	a.unplace(a.pending[at:])
-	a.pending = a.pending[:at]
-}
-
+// unplace takes transactions out of the order: the connector has gone back to before them, and sends their BEGIN again.
 func (a *assembler) unplace(list []*txn) {
 	for i, t := range list {
-		t.placed, t.again = false, true
-		list[i] = nil
+		t.placed, list[i] = false, nil
 	}
 }

@@ -22,6 +22,9 @@ func (a *assembler) advance(ctx context.Context) (bool, error) {
 	}
 	t := a.pending[0]
 	switch {
+	case a.wentBack(t):
+		t.placed = false
+		return true, a.popPending(ctx, t.until, a.out)
 	case t.over:
 		a.told.Repeated++
 		return true, a.pop(ctx, a.out)
@@ -46,6 +49,20 @@ func (a *assembler) advance(ctx context.Context) (bool, error) {
 		return a.endCut(ctx, t)
 	}
 	return a.await(ctx, t)
+}
+
+// wentBack says whether the connector has restarted since it sent what there is of t, and gone back to before it: what comes next the
+// source has written before t. It sends t again.
+func (a *assembler) wentBack(t *txn) bool {
+	at := slices.IndexFunc(a.pending, func(n *txn) bool { return n != t && n.hasAt })
+	return at >= 0 && a.pending[at].isBefore(t)
+}
+
+// isBefore says whether the source has surely written t before u. Where positions do not order transactions by themselves, as
+// PostgreSQL's, the times must say so too.
+func (t *txn) isBefore(u *txn) bool {
+	c, ok := t.at.Compare(u.at)
+	return t.hasAt && u.hasAt && ok && c < 0 && (t.at.Txn == "" || t.tsMs <= u.tsMs)
 }
 
 // inTransaction says whether the first event that waits is of a transaction.
@@ -100,7 +117,7 @@ func (a *assembler) passMarkers(ctx context.Context, until int64, out chan<- *jo
 // isAlone says whether an event at the head of its partition may go on without its transaction.
 func (a *assembler) isAlone(m *mark) bool {
 	if m.txn != nil {
-		return m.txn.over || !m.txn.placed && !m.txn.again && a.isStale(m.txn)
+		return m.txn.over || !m.txn.placed && a.isStale(m.txn)
 	}
 	if m.at == nil || len(a.pending) == 0 {
 		return true
@@ -202,23 +219,15 @@ func (a *assembler) isSettled(ctx context.Context, w *settle, isFurther func(*st
 	return true, nil
 }
 
-// endCut decides about a transaction that has no END though another one began. Either the connector restarted and sends it again, or
-// it ended and nothing tells so.
+// endCut decides about a transaction that has no END though another one began. If the connector has not gone back it ended, and nothing
+// tells so.
 func (a *assembler) endCut(ctx context.Context, t *txn) (bool, error) {
 	if ok, err := a.isSettled(ctx, &t.settled, func(s *stream) bool { return s.isAfter(t) }); !ok {
 		return false, err
 	}
-	at := slices.IndexFunc(a.pending, func(n *txn) bool { return n != t && n.hasAt })
-	overdue := time.Since(t.changed) > a.Whole.Wait
-	if at < 0 && t.events > 0 && !overdue {
+	next := slices.ContainsFunc(a.pending, func(n *txn) bool { return n != t && n.hasAt })
+	if !next && t.events > 0 && time.Since(t.changed) <= a.Whole.Wait {
 		return false, nil
-	}
-	if at >= 0 && t.hasAt {
-		if c, ok := a.pending[at].at.Compare(t.at); ok && c < 0 {
-			a.unplace(a.pending[:1:1])
-			t.again = true
-			return true, a.popPending(ctx, t.until-1, a.out)
-		}
 	}
 	if t.events > 0 {
 		a.Log.Warn("a source's transaction has no END, and the next one began: applying what there is of it",
@@ -229,29 +238,36 @@ func (a *assembler) endCut(ctx context.Context, t *txn) (bool, error) {
 	return true, a.hand(ctx, t)
 }
 
-// await looks after a transaction that is not whole yet. Where nothing is held up by it, it may take any time.
+// await looks after a transaction that is not whole yet. While it holds nothing up it may take any time: the connector may be down, and
+// send it again when it is back.
 func (a *assembler) await(ctx context.Context, t *txn) (bool, error) {
-	waited := time.Since(t.changed) > a.Whole.Wait
-	if !waited && !a.isFull {
+	behind := len(a.pending) > 1 || slices.ContainsFunc(a.order, func(s *stream) bool { return s.newest != nil && s.newest != t && s.newest.waiting > 0 })
+	if !behind {
+		a.heldUp = time.Now()
+	}
+	if a.isFull {
+		return true, a.split(ctx, t, fmt.Sprintf("%s, and the %d bytes of memory and %d bytes of disk for it are full", a.incomplete(t), a.Whole.Memory, a.Whole.Disk))
+	}
+	if time.Since(t.changed) <= a.Whole.Wait {
 		return false, nil
 	}
-	if !a.isFull && !t.ended && len(a.pending) == 1 && !a.UntilCaughtUp {
+	mayStay := !a.UntilCaughtUp && !(t.ended && a.Whole.Broken == SplitBroken)
+	if mayStay && time.Since(a.heldUp) <= a.Whole.Wait {
 		if a.warned != t {
 			a.warned = t
-			a.Log.Warn("a source's transaction has no END yet", "pipeline", a.Pipeline, "transaction", t.id, "events", t.events)
+			a.Log.Warn("a source's transaction is not whole yet", "pipeline", a.Pipeline, "transaction", t.id, "it", a.incomplete(t), "events", t.events)
 		}
 		return false, nil
 	}
-	what := "has no END"
+	return true, a.split(ctx, t, fmt.Sprintf("%s after %v without anything new of it", a.incomplete(t), a.Whole.Wait))
+}
+
+// incomplete says why t is not whole.
+func (a *assembler) incomplete(t *txn) string {
 	if t.ended {
-		what = "lacks " + a.lacks(t)
+		return "lacks " + a.lacks(t)
 	}
-	if a.isFull {
-		what += fmt.Sprintf(", and the %d bytes of memory and %d bytes of disk for it are full", a.Whole.Memory, a.Whole.Disk)
-	} else {
-		what += fmt.Sprintf(" after %v without anything new of it", a.Whole.Wait)
-	}
-	return true, a.split(ctx, t, what)
+	return "has no END"
 }
 
 // unannounced looks after events of transactions of which the transaction topic tells nothing.
@@ -381,14 +397,7 @@ func (a *assembler) handRun(ctx context.Context, s *stream, t *txn, limit int64,
 // isSentAgain says whether an event of u that is before one of t in its partition is sent again: the source has written u after t, so
 // the connector has gone back since.
 func (a *assembler) isSentAgain(u, t *txn) bool {
-	if u == nil || u == t || u.over {
-		return false
-	}
-	c, ok := u.at.Compare(t.at)
-	if !u.hasAt || !t.hasAt || !ok {
-		return u.again && !u.placed
-	}
-	return c > 0
+	return u != nil && u != t && !u.over && t.isBefore(u)
 }
 
 // pop is the end of the first transaction: it was handed over.
@@ -411,6 +420,7 @@ func (a *assembler) popPending(ctx context.Context, until int64, out chan<- *job
 	if len(a.pending) > 0 {
 		a.pending[0].changed = time.Now()
 	}
+	a.heldUp = time.Now()
 	if a.markers == nil {
 		return nil
 	}

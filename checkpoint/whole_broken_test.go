@@ -184,7 +184,7 @@ func TestAConnectorThatGoesBackIsFollowed(t *testing.T) {
 		if got := slices.Compact(h.seen); !slices.Equal(got, want) {
 			t.Errorf("readers saw %q, want %q", got, want)
 		}
-		l.add(transactionTopic, 0, began(4), ended(4, counted("entries", 2)))
+		l.add(transactionTopic, 0, began(4), ended(4, counted("entries", 2)), began(5))
 		l.add(lines, 0, lineOf(4, 1))
 		if err := run(time.Hour); err == nil || !strings.Contains(err.Error(), "lacks 1 of 2 events") {
 			t.Errorf("Run = %v, want it to miss an event", err)
@@ -241,6 +241,36 @@ func TestATransactionThatNeverEnds(t *testing.T) {
 	}
 	preserve(t, l(), 0).failed(t, "transaction u:2 has no END after 1m0s")
 	preserve(t, l(), 0, split).saw(t, " / 1.1", " / 1.1, 2.1")
+}
+
+// TestAConnectorMayBeDown: what it had sent in part when it failed waits until it is back, however long that takes, and then comes whole.
+func TestAConnectorMayBeDown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &memoryLog{}
+		w, h := bankWorld(l), &history{}
+		run := func(wait time.Duration) {
+			ctx, cancel := context.WithTimeout(t.Context(), wait)
+			defer cancel()
+			_, err := w.start(ctx, checkpoint.TwoPhase, fault{}, watch(w.database, h, preserving(t), 1, l), func(c *checkpoint.Config) {
+				c.UntilCaughtUp, c.Rows = false, 1
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.add(transactionTopic, 0, began(1), ended(1, counted("entries", 1)), began(2), ended(2, counted("entries", 1), counted("savings", 1)))
+		l.add(lines, 0, lineOf(1, 1), lineOf(2, 1))
+		run(time.Hour)
+		l.add(transactionTopic, 0, began(1), ended(1, counted("entries", 1)), began(2), ended(2, counted("entries", 1), counted("savings", 1)))
+		l.add(lines, 0, lineOf(1, 1), lineOf(2, 1))
+		l.add(sums, 0, sumOf(2, 2))
+		run(time.Hour)
+		want := []string{"checking: \nsavings: \nentries: 1.1", "checking: \nsavings: 202|2.2\nentries: 1.1, 2.1"}
+		if got := slices.Compact(h.seen); !slices.Equal(got, want) {
+			t.Errorf("readers saw %q, want %q", got, want)
+		}
+	})
 }
 
 // TestATransactionThatIsSplitGoesOn: what comes of it after it was split is applied as it comes, and what is after it waits no more.

@@ -251,7 +251,7 @@ func (a *assembler) await(ctx context.Context, t *txn) (bool, error) {
 	if time.Since(t.changed) <= a.Whole.Wait {
 		return false, nil
 	}
-	mayStay := !a.UntilCaughtUp && !(t.ended && a.Whole.Broken == SplitBroken)
+	mayStay := !a.UntilCaughtUp && (!t.ended || a.Whole.Broken == StopAtBroken)
 	if mayStay && time.Since(a.heldUp) <= a.Whole.Wait {
 		if a.warned != t {
 			a.warned = t

@@ -80,6 +80,7 @@ type Server struct {
 	doubts      []checkpoint.Doubt
 	rows        int64 // of complete checkpoints since the process began
 	ddl         map[sqlgen.DDLKind]int64
+	whole       checkpoint.SourceTransactions // of this run
 	history     history
 }
 

@@ -15,7 +15,7 @@ import (
 
 const (
 	bankDatabase = "bank"
-	bankKills    = 12 // of the replicator
+	bankKills    = 8 // of the replicator
 	bankLooks    = 300
 )
 

@@ -23,7 +23,7 @@ func (a *assembler) advance(ctx context.Context) (bool, error) {
 	t := a.pending[0]
 	switch {
 	case a.wentBack(t):
-		t.placed = false
+		t.placed, t.changed = false, time.Now()
 		return true, a.popPending(ctx, t.until, a.out)
 	case t.over:
 		a.told.Repeated++
@@ -278,7 +278,7 @@ func (a *assembler) unannounced(ctx context.Context) (bool, error) {
 			continue
 		}
 		t := m.txn
-		if time.Since(t.changed) <= a.Whole.Wait && !a.isFull {
+		if min(time.Since(t.changed), time.Since(a.heldUp)) <= a.Whole.Wait && !a.isFull {
 			continue
 		}
 		what := fmt.Sprintf("has events in %v from offset %d on, and topic %s does not tell of it", s.partition, m.offset, a.Whole.Topic)

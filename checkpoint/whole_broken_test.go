@@ -273,6 +273,64 @@ func TestAConnectorMayBeDown(t *testing.T) {
 	})
 }
 
+// pausing waits before it gives out the batches that begin at some offsets.
+type pausing struct {
+	*memoryLog
+	before map[debezium.Partition]map[int64]time.Duration
+}
+
+type pausingReader struct {
+	checkpoint.Reader
+	p pausing
+}
+
+func (p pausing) Open(ctx context.Context, from debezium.Positions) (checkpoint.Reader, error) {
+	r, err := p.memoryLog.Open(ctx, from)
+	return pausingReader{r, p}, err
+}
+
+func (r pausingReader) Next(ctx context.Context) (debezium.Batch, error) {
+	b, err := r.Reader.Next(ctx)
+	if err != nil || len(b.Records) == 0 {
+		return b, err
+	}
+	select {
+	case <-time.After(r.p.before[b.Partition][b.Records[0].Offset]):
+		return b, nil
+	case <-ctx.Done():
+		return b, ctx.Err()
+	}
+}
+
+// TestAConnectorComesBackSlowly: it was down within a transaction, begins again in the middle of the one before, and it takes a while until
+// it comes to that transaction again.
+func TestAConnectorComesBackSlowly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &memoryLog{}
+		l.add(lines, 1, lineOf(1, 1), lineOf(1, 2), lineOf(2, 1))
+		l.add(transactionTopic, 0, began(1), ended(1, counted("entries", 2)), began(2))
+		l.add(lines, 0, lineOf(1, 2))
+		l.add(transactionTopic, 0, ended(1, counted("entries", 2)))
+		l.add(lines, 0, lineOf(2, 1), lineOf(2, 2))
+		l.add(transactionTopic, 0, began(2), ended(2, counted("entries", 2)))
+		w, h := bankWorld(l), &history{}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		_, err := w.start(ctx, checkpoint.TwoPhase, fault{}, watch(w.database, h, preserving(t), 1, l), func(c *checkpoint.Config) {
+			c.UntilCaughtUp, c.Rows = false, 1
+			c.Source = pausing{l, map[debezium.Partition]map[int64]time.Duration{lines: {4: 5 * time.Minute, 5: 30 * time.Second}, transactionTopic: {4: 20 * time.Second}}}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"checking: \nsavings: \nentries: 1.1, 1.2", "checking: \nsavings: \nentries: 1.1, 1.2, 2.1, 2.2"}
+		if got := slices.Compact(h.seen); !slices.Equal(got, want) {
+			t.Errorf("readers saw %q, want %q", got, want)
+		}
+	})
+}
+
 // TestATransactionThatIsSplitGoesOn: what comes of it after it was split is applied as it comes, and what is after it waits no more.
 func TestATransactionThatIsSplitGoesOn(t *testing.T) {
 	t.Parallel()

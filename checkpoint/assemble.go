@@ -52,6 +52,7 @@ type assembler struct {
 	from     debezium.Positions // where reading began
 	reads    map[string]bool    // collections whose topics are read
 
+	came   time.Time // of the batch that is being read
 	memory int64
 	isFull bool // what was read last had no room
 	disk   spill
@@ -82,6 +83,7 @@ type txn struct {
 	hasAt   bool
 	tsMs    int64
 	changed time.Time
+	came    time.Time // as job.came, of the last of it
 	settled settle
 }
 
@@ -189,15 +191,16 @@ func (a *assembler) read(ctx context.Context, j *job) error {
 	if err != nil {
 		return err
 	}
-	c := &chunk{batch: j.batch, events: j.events, marks: make([]mark, len(j.events)), cost: int64(j.batch.Bytes) + eventCost*int64(len(j.events))}
+	a.came = j.came
+	c := &chunk{batch: j.batch, came: j.came, events: j.events, labels: make([]label, len(j.events)), cost: int64(j.batch.Bytes) + eventCost*int64(len(j.events))}
 	for i := range j.events {
 		e := &j.events[i]
-		c.marks[i].offset = e.Offset
+		c.labels[i].offset = e.Offset
 		switch {
 		case s == a.markers && e.Marker != nil:
 			a.mark(e, s.tail+int64(i))
 		case s != a.markers && e.Op.Row():
-			if err := a.note(s, &c.marks[i], e, s.tail+int64(i)); err != nil {
+			if err := a.note(s, &c.labels[i], e, s.tail+int64(i)); err != nil {
 				return err
 			}
 		}
@@ -228,7 +231,7 @@ func (a *assembler) stream(p debezium.Partition) (*stream, error) {
 }
 
 // note counts an event for its transaction. number is the event's in its stream.
-func (a *assembler) note(s *stream, m *mark, e *debezium.Event, number int64) error {
+func (a *assembler) note(s *stream, m *label, e *debezium.Event, number int64) error {
 	if e.Txn == "" {
 		return a.noteAlone(m, e)
 	}
@@ -236,7 +239,7 @@ func (a *assembler) note(s *stream, m *mark, e *debezium.Event, number int64) er
 	if t == nil {
 		t = a.newTxn(e.Txn)
 	}
-	m.txn, m.order = t, e.Order
+	m.txn, m.order, t.came = t, e.Order, a.came
 	t.waiting++
 	s.newest = t
 	if at, ok := e.Source.Position(); ok {
@@ -263,7 +266,7 @@ func (a *assembler) note(s *stream, m *mark, e *debezium.Event, number int64) er
 }
 
 // noteAlone takes in an event that is of no transaction.
-func (a *assembler) noteAlone(m *mark, e *debezium.Event) error {
+func (a *assembler) noteAlone(m *label, e *debezium.Event) error {
 	switch e.Op {
 	case debezium.Read:
 	case debezium.Truncate: // MySQL's is a transaction of its own, and Debezium does not say which
@@ -331,8 +334,8 @@ func (t *txn) recount(s *stream) {
 	*p = txnPart{}
 	number := s.head
 	for _, c := range s.chunks {
-		for i := c.from; i < len(c.marks); i++ {
-			m := &c.marks[i]
+		for i := c.from; i < len(c.labels); i++ {
+			m := &c.labels[i]
 			number++
 			if m.txn != t {
 				continue
@@ -349,7 +352,7 @@ func (t *txn) recount(s *stream) {
 }
 
 // recounted changes whether m is counted.
-func (t *txn) recounted(m *mark, fresh bool) {
+func (t *txn) recounted(m *label, fresh bool) {
 	n := int64(1)
 	if m.fresh {
 		n = -1
@@ -365,7 +368,7 @@ func (a *assembler) mark(e *debezium.Event, number int64) {
 	if t == nil {
 		t = a.newTxn(e.Txn)
 	}
-	t.changed = time.Now()
+	t.changed, t.came = time.Now(), a.came
 	if t.split && e.Marker.End { // of what was handed over before it was whole
 		t.split = false
 		return

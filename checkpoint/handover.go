@@ -79,8 +79,8 @@ func (a *assembler) passAlone(ctx context.Context) (moved bool, _ error) {
 	for _, s := range a.order {
 		for len(s.chunks) > 0 {
 			c := s.chunks[0]
-			n := s.leading(runEvents, func(m *mark) bool { return s != a.markers && a.isAlone(m) })
-			if n == 0 && c.from < len(c.marks) {
+			n := s.leading(runEvents, func(m *label) bool { return s != a.markers && a.isAlone(m) })
+			if n == 0 && c.from < len(c.labels) {
 				break
 			}
 			if err := a.pass(ctx, s, n, a.out); err != nil {
@@ -107,7 +107,7 @@ func (a *assembler) pass(ctx context.Context, s *stream, n int, out chan<- *job)
 func (a *assembler) passMarkers(ctx context.Context, until int64, out chan<- *job) error {
 	s := a.markers
 	for len(s.chunks) > 0 && s.head < until {
-		if err := a.pass(ctx, s, s.leading(until-s.head, func(*mark) bool { return true }), out); err != nil {
+		if err := a.pass(ctx, s, s.leading(until-s.head, func(*label) bool { return true }), out); err != nil {
 			return err
 		}
 	}
@@ -115,7 +115,7 @@ func (a *assembler) passMarkers(ctx context.Context, until int64, out chan<- *jo
 }
 
 // isAlone says whether an event at the head of its partition may go on without its transaction.
-func (a *assembler) isAlone(m *mark) bool {
+func (a *assembler) isAlone(m *label) bool {
 	if m.txn != nil {
 		return m.txn.over || !m.txn.placed && a.isStale(m.txn)
 	}
@@ -315,7 +315,7 @@ func (a *assembler) hand(ctx context.Context, t *txn) error {
 	for _, h := range t.heads {
 		w.heads = append(w.heads, h.event)
 	}
-	if err := send(ctx, a.out, &job{whole: w, done: a.done}); err != nil {
+	if err := send(ctx, a.out, &job{whole: w, came: t.came, done: a.done}); err != nil {
 		return err
 	}
 	var list []*stream
@@ -363,7 +363,7 @@ func nextOf(list []*stream, t *txn) (next *stream, limit int64) {
 }
 
 // orderIn is where an event comes among those of t: what is before them in their partition comes as soon as it can.
-func (m *mark) orderIn(t *txn) int64 {
+func (m *label) orderIn(t *txn) int64 {
 	if m.txn != t {
 		return 0
 	}
@@ -373,14 +373,14 @@ func (m *mark) orderIn(t *txn) int64 {
 // handRun hands over events of s up to number limit of t. What is sent again is left out.
 func (a *assembler) handRun(ctx context.Context, s *stream, t *txn, limit int64, out chan<- *job) error {
 	c := s.chunks[0]
-	if c.from == len(c.marks) {
+	if c.from == len(c.labels) {
 		return a.pass(ctx, s, 0, out)
 	}
-	dropped := func(m *mark) bool { return a.isSentAgain(m.txn, t) }
-	if again := c.marks[c.from].txn; dropped(&c.marks[c.from]) {
-		n := s.leading(t.parts[s].until-s.head, func(m *mark) bool { return m.txn == again })
+	dropped := func(m *label) bool { return a.isSentAgain(m.txn, t) }
+	if again := c.labels[c.from].txn; dropped(&c.labels[c.from]) {
+		n := s.leading(t.parts[s].until-s.head, func(m *label) bool { return m.txn == again })
 		for i := range n {
-			if m := &c.marks[c.from+i]; m.fresh {
+			if m := &c.labels[c.from+i]; m.fresh {
 				again.recounted(m, false)
 			}
 		}
@@ -390,7 +390,7 @@ func (a *assembler) handRun(ctx context.Context, s *stream, t *txn, limit int64,
 		again.recount(s)
 		return nil
 	}
-	n := s.leading(min(runEvents, t.parts[s].until-s.head), func(m *mark) bool { return m.orderIn(t) <= limit && !dropped(m) })
+	n := s.leading(min(runEvents, t.parts[s].until-s.head), func(m *label) bool { return m.orderIn(t) <= limit && !dropped(m) })
 	return a.pass(ctx, s, n, out)
 }
 

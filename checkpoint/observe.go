@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"replicator/debezium"
+	"replicator/schema"
 	"replicator/txnsink"
 )
 
@@ -147,7 +148,7 @@ func FailedIn(err error) Part {
 
 // count is a table's events since the last cut. It belongs to the router.
 type count struct {
-	target string
+	target schema.Name
 	ops    map[debezium.Op]int64
 	lastMs int64
 	offset int64
@@ -160,12 +161,15 @@ func (c *count) add(e *debezium.Event) {
 
 // count returns the counter of a table, for as long as no checkpoint is cut.
 func (r *router) count(name sourceTable, en *entry) *count {
-	c := r.counts[name]
+	c := en.count
 	if c == nil {
-		c = &count{ops: map[debezium.Op]int64{}}
-		r.counts[name] = c
+		if c = r.counts[name]; c == nil {
+			c = &count{ops: map[debezium.Op]int64{}}
+			r.counts[name] = c
+		}
+		en.count = c
 	}
-	c.target, c.offset = en.target.Table.Name.String(), -1
+	c.target, c.offset = en.target.Table.Name, -1
 	if en.at != nil {
 		c.offset = en.at.offset
 	}
@@ -176,11 +180,12 @@ func (r *router) count(name sourceTable, en *entry) *count {
 func (r *router) counted() []TableCount {
 	out := make([]TableCount, 0, len(r.counts))
 	for name, c := range r.counts {
-		t := TableCount{Source: name.String(), Target: c.target, Ops: c.ops, Version: c.offset}
+		t := TableCount{Source: name.String(), Target: c.target.String(), Ops: c.ops, Version: c.offset}
 		if c.lastMs > 0 {
 			t.Last = time.UnixMilli(c.lastMs).UTC()
 		}
 		out = append(out, t)
+		r.tables.entry(name).count = nil
 	}
 	slices.SortFunc(out, func(a, b TableCount) int { return cmp.Compare(a.Source, b.Source) })
 	clear(r.counts)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -17,6 +18,7 @@ const readAhead = 8
 // which they were read and waits for each to be done.
 type job struct {
 	batch  debezium.Batch
+	came   time.Time
 	events []debezium.Event
 	from   int                           // the first of events that is still to be routed
 	whole  *whole                        // in place of all else: a source's transaction
@@ -105,7 +107,7 @@ func read(ctx context.Context, reader Reader, decode, ordered chan<- *job) error
 		if err != nil {
 			return err
 		}
-		j := &job{batch: b, done: make(chan struct{})}
+		j := &job{batch: b, came: time.Now(), done: make(chan struct{})}
 		if err := send(ctx, ordered, j); err != nil {
 			return err
 		}

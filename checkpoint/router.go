@@ -1,14 +1,10 @@
 package checkpoint
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"time"
 
 	"replicator/debezium"
-	"replicator/schema"
-	"replicator/sqlgen"
 )
 
 // A lane is told to apply what it has folded at the first of these, so that memory stays bounded and the database works
@@ -108,6 +104,12 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job) error {
 		if err := r.decideLetters(ctx); err != nil {
 			return err
 		}
+		paused, change := r.Gate.state()
+		if !ending && !paused && (!r.outstanding || !r.full()) {
+			if err := r.release(ctx); err != nil {
+				return err
+			}
+		}
 		ending = ending || r.UntilCaughtUp && r.toGo == 0
 		if !r.outstanding {
 			if r.due(time.Now(), ending, len(ordered) == 0) {
@@ -119,7 +121,6 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job) error {
 			}
 		}
 		jobs := ordered
-		paused, change := r.Gate.state()
 		if ending || paused || r.outstanding && r.full() {
 			jobs = nil
 		}
@@ -236,6 +237,11 @@ func (r *router) take(ctx context.Context, j *job) error {
 		return ctx.Err()
 	case <-j.done:
 	}
+	if r.Tables.SchemaTopic != "" && !j.came.Before(r.ddl.read) { // invariant 17
+		if err := r.catchUp(ctx); err != nil {
+			return err
+		}
+	}
 	if j.whole != nil {
 		return r.takeWhole(ctx, j.whole)
 	}
@@ -244,10 +250,7 @@ func (r *router) take(ctx context.Context, j *job) error {
 		h.jobs = append(h.jobs, j)
 		return nil
 	}
-	if err := r.process(ctx, j); err != nil {
-		return err
-	}
-	return r.release(ctx)
+	return r.process(ctx, j)
 }
 
 func (r *router) process(ctx context.Context, j *job) error {
@@ -271,25 +274,6 @@ func (r *router) moveTo(p debezium.Partition, to debezium.Position) {
 	if pos := r.positions[p]; pos.Offset != to.Offset || pos.TopicID != to.TopicID {
 		r.positions[p] = to
 		r.dirty = true
-	}
-}
-
-// badRecord is the error for a record that the decoder refused. Another failure of the decoder is its registry's, and
-// may pass.
-func badRecord(err error) error {
-	var re *debezium.RecordError
-	if !errors.As(err, &re) {
-		return err
-	}
-	return badRow(re)
-}
-
-func badRow(re *debezium.RecordError) *sqlgen.RowError {
-	return &sqlgen.RowError{
-		Class: sqlgen.BadRecord, Err: re.Err,
-		Table:  schema.Name{Schema: cmp.Or(re.Source.Schema, re.Source.Database), Table: re.Source.Table}, // the target's is not known
-		Column: re.Column,
-		Origin: sqlgen.Origin{Partition: re.Partition, Offset: re.Offset},
 	}
 }
 
@@ -326,8 +310,8 @@ func (r *router) route(ctx context.Context, j *job) (whole bool, _ error) {
 			if hold, err := r.prepare(ctx, j, i); err != nil || hold {
 				return false, locate(err, e)
 			}
-			if before != nil && r.tables.entry(tableOf(e)).target != before {
-				// The table's rows so far were folded for its former shape: they are applied first.
+			if taken := r.tables.take(tableOf(e)); taken || before != nil && r.tables.entry(tableOf(e)).target != before {
+				// The table's rows so far were folded for its former shape or name: they are applied first.
 				if err := r.sendItems(ctx, items, true); err != nil {
 					return false, err
 				}

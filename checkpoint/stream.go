@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"context"
+	"time"
 
 	"replicator/debezium"
 )
@@ -26,17 +27,18 @@ type stream struct {
 // chunk is a batch, in memory or on disk.
 type chunk struct {
 	batch   debezium.Batch // on disk: without its records
+	came    time.Time      // as job.came
 	events  []debezium.Event
-	marks   []mark // one for each event
-	from    int    // how many of them are gone
+	labels  []label // one for each event
+	from    int     // how many of them are gone
 	cost    int64
 	onDisk  bool
 	extent  extent
 	counted int64 // of cost, what is in memory
 }
 
-// mark is what must be known of an event while it waits.
-type mark struct {
+// label is what must be known of an event while it waits.
+type label struct {
 	offset int64
 	order  int64
 	txn    *txn                  // nil: it is of none
@@ -48,26 +50,26 @@ type mark struct {
 // add appends a batch.
 func (s *stream) add(c *chunk) {
 	s.chunks = append(s.chunks, c)
-	s.tail += int64(len(c.marks))
+	s.tail += int64(len(c.labels))
 	s.read, s.end = c.batch.Next, c.batch.End
 	s.bytes += c.cost
 }
 
-// first returns the first event's mark, or nil if no event waits.
-func (s *stream) first() *mark {
+// first returns the first event's label, or nil if no event waits.
+func (s *stream) first() *label {
 	for _, c := range s.chunks {
-		if c.from < len(c.marks) {
-			return &c.marks[c.from]
+		if c.from < len(c.labels) {
+			return &c.labels[c.from]
 		}
 	}
 	return nil
 }
 
 // leading counts the events at the head of the first chunk, up to most, for which is holds.
-func (s *stream) leading(most int64, is func(*mark) bool) int {
+func (s *stream) leading(most int64, is func(*label) bool) int {
 	c := s.chunks[0]
 	n := 0
-	for int64(n) < most && c.from+n < len(c.marks) && is(&c.marks[c.from+n]) {
+	for int64(n) < most && c.from+n < len(c.labels) && is(&c.labels[c.from+n]) {
 		n++
 	}
 	return n
@@ -82,7 +84,7 @@ func (a *assembler) take(ctx context.Context, s *stream, n int) (*job, error) {
 	}
 	b := c.batch
 	b.End = s.end
-	j := &job{batch: b, done: a.done}
+	j := &job{batch: b, came: c.came, done: a.done}
 	if n > 0 {
 		j.batch.Records, j.events = b.Records[c.from:c.from+n], c.events[c.from:c.from+n]
 	} else {
@@ -99,15 +101,15 @@ func (a *assembler) take(ctx context.Context, s *stream, n int) (*job, error) {
 func (a *assembler) drop(s *stream, n int, j *job) error {
 	c := s.chunks[0]
 	for i := range n {
-		if t := c.marks[c.from+i].txn; t != nil {
+		if t := c.labels[c.from+i].txn; t != nil {
 			t.waiting--
 		}
 	}
 	c.from += n
 	s.head += int64(n)
-	if c.from < len(c.marks) {
+	if c.from < len(c.labels) {
 		if j != nil {
-			j.batch.Next = c.marks[c.from].offset
+			j.batch.Next = c.labels[c.from].offset
 		}
 		return nil
 	}

@@ -47,7 +47,7 @@ func checkSource(ctx context.Context, c *config, f *findings) []knownTable {
 	checkRegistry(ctx, c, f)
 	for _, t := range []struct{ key, name string }{{"transactions", c.Source.Transactions}, {"schema_changes", c.Source.SchemaChanges}} {
 		if t.name != "" && !slices.Contains(all, t.name) {
-			f.fail(t.key, fmt.Sprintf("correct source.%s: it is the connector's topic.prefix for schema_changes, and that with .transaction for transactions", t.key), "there is no topic %s", t.name)
+			f.fail(t.key, fmt.Sprintf("start the connector; if it runs, correct source.%s: it is the connector's topic.prefix for schema_changes, and that with .transaction for transactions", t.key), "there is no topic %s", t.name)
 		}
 	}
 	return checkSchemaChanges(ctx, c, source, all, f)
@@ -64,7 +64,7 @@ func checkTopics(ctx context.Context, source *kafka.Source, all []string, f *fin
 		if len(all) > 0 {
 			there = "there are " + few(all, 10)
 		}
-		f.fail("topics", "correct source.topics, regular expressions of whole names", "no topic matches; %s", there)
+		f.fail("topics", "start the connector, which makes topics with the first rows; if it runs, correct source.topics, regular expressions of whole names", "no topic matches; %s", there)
 		return
 	}
 	partitions, records := 0, int64(0)

@@ -45,9 +45,12 @@ func checkTarget(ctx context.Context, c *config, tables []knownTable, f *finding
 		f.fail("target", "see to target.url and the server", "%s", reason(err))
 		return
 	}
-	if facts.Version < oldestPostgres {
+	switch {
+	case facts.Version < oldestPostgres:
 		f.fail("target", "upgrade the server to PostgreSQL 12 or later", "the server is PostgreSQL %s", facts.Release)
-	} else {
+	case facts.Standby:
+		f.fail("target", "name the primary, or both and target_session_attrs=read-write, in target.url", "the server is a standby, and takes no writes")
+	default:
 		f.ok("target", "PostgreSQL %s, database %s, role %s", facts.Release, facts.Database, facts.Role)
 	}
 	checkTLS(c, sink, f)

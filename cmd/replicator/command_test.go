@@ -2,14 +2,18 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"replicator/debezium"
 	"replicator/debezium/kafka/broker"
@@ -178,6 +182,29 @@ func TestServerWithoutPreparedTransactionsIsRefused(t *testing.T) {
 	define(t, s, "CREATE TABLE t (id int PRIMARY KEY, v text)")
 	if code, _, stderr := call(t, "run", "--config", s.file, "--until-caught-up", "--set", "delivery=at-least-once"); code != exitDone {
 		t.Errorf("run at-least-once: exit code %d\n%s", code, stderr)
+	}
+}
+
+// TestAStandbyIsNoTarget in any delivery: run waits for it to become a primary, and check says what it is.
+func TestAStandbyIsNoTarget(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, 10)
+	s.produce(t, "t", "1")
+	conn, err := pgx.Connect(t.Context(), s.server.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dir string
+	if err := conn.QueryRow(t.Context(), "SELECT current_setting('data_directory')").Scan(&dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(conn.Close(t.Context()), s.server.Kill(), os.WriteFile(filepath.Join(dir, "standby.signal"), nil, 0o666), s.server.Restart(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	got := facts[[]finding](t, exitPreflight, "check", "--config", s.file, "--set", "delivery=one-phase")
+	want := finding{levelError, "target", "the server is a standby, and takes no writes", "name the primary, or both and target_session_attrs=read-write, in target.url"}
+	if !slices.Contains(got, want) {
+		t.Errorf("got %+v, want %+v among them", got, want)
 	}
 }
 

@@ -142,6 +142,8 @@ func TestConfigErrorsOfRequiredKeys(t *testing.T) {
 		{"postgres://u:secret@h/db", "mysql://u:secret@h/db?tls=skip-verify", "c.yaml:6: target.url: has parameters after the database's name, and takes none: TLS is set by target.tls"},
 		{"postgres://u:secret@h/db", "postgres://u:secret@h/db\n  tls: {}", "c.yaml:7: target.tls: is for mysql:// and mariadb://; a postgres:// URL takes sslmode and sslrootcert"},
 		{"postgres://u:secret@h/db", "postgres://u:sec%zzret@h/db", "c.yaml:6: target.url: cannot be read as a URL; characters such as @ / # % of a password must be percent-encoded, or come from ${NAME}, which encodes them"},
+		{"postgres://u:secret@h/db", "postgres://u:s@cr/t@h/db", "c.yaml:6: target.url: has an @ behind its host; characters such as @ / # % of a password must be percent-encoded, or come from ${NAME}, which encodes them"},
+		{"postgres://u:secret@h/db", "mysql://u:s@cr/t@h/db", "c.yaml:6: target.url: has an @ behind its host; characters such as @ / # % of a password must be percent-encoded, or come from ${NAME} in the configuration"},
 		{"  url:", "  table: '{tabel}'\n  url:", `c.yaml:6: target.table: "{tabel}" may have {topic}, {database}, {schema} and {table} in braces, and no other braces`},
 		{"  url:", "  table: a.b.c\n  url:", `c.yaml:6: target.table: "a.b.c" must be TABLE or SCHEMA.TABLE, as in {database}.{table}`},
 	} {

@@ -187,7 +187,7 @@ func TestMySQLSurvivesLostAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 		stores := []string{"target", "file:" + t.TempDir(), server.URL("checkpoints"), caseDatabase(t, "checkpoints_"+string(server.Kind()))}
-		for i, trigger := range []string{"XA START", "XA PREPARE", "XA COMMIT", "UPDATE replicator_witness"} {
+		for i, trigger := range []string{strings.Replace(prepareMySQL, "PREPARE", "START", 1), prepareMySQL, "XA COMMIT", "UPDATE replicator_witness"} {
 			for _, before := range []bool{true, false} {
 				name := fmt.Sprintf("cut_%d_%v", i, before)
 				r := newMySQLRun(t, server, "58", name)

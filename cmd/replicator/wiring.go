@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"replicator/checkpoint"
@@ -32,7 +33,11 @@ const (
 )
 
 // kafkaSource makes a *kafka.Source a checkpoint.Source: its Open returns an interface.
-type kafkaSource struct{ *kafka.Source }
+type kafkaSource struct {
+	*kafka.Source
+	log    *slog.Logger
+	absent *sync.Once // tells of a schema-change topic that is not there
+}
 
 func (s kafkaSource) Open(ctx context.Context, from debezium.Positions) (checkpoint.Reader, error) {
 	r, err := s.Source.Open(ctx, from)
@@ -47,6 +52,9 @@ func (s kafkaSource) History(ctx context.Context, topic string, from int64) ([]d
 	records, next, err := s.Source.History(ctx, topic, from)
 	var ke *kafka.Error
 	if from < 0 && errors.As(err, &ke) && ke.Class == kafka.TopicMissing {
+		s.absent.Do(func() {
+			s.log.Warn("there is no schema-change topic yet, and tables are known by their rows alone", "topic", topic, "do", "start the connector; if it runs, set source.schema_changes to its topic.prefix")
+		})
 		return nil, from, nil
 	}
 	return records, next, err
@@ -241,7 +249,7 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 		Interval: c.Checkpoint.Interval, MinInterval: c.Checkpoint.MinInterval,
 		Rows: c.Checkpoint.Rows, Bytes: c.Checkpoint.Bytes, Retain: c.Checkpoint.Retain,
 		Workers: c.Workers,
-		Source:  kafkaSource{e.source}, Sink: e.sink, Store: e.store,
+		Source:  kafkaSource{e.source, log, new(sync.Once)}, Sink: e.sink, Store: e.store,
 		Decoder: e.decoder,
 		Tables: checkpoint.TablesConfig{
 			Template: c.Target.Table, Create: c.Schema.Create, Indexes: c.Schema.Indexes, Evolve: c.Schema.Evolve,

@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"replicator/sqlgen"
 )
 
 // Facts is what a server says.
@@ -15,6 +17,7 @@ type Facts struct {
 	Release  string // server_version
 	Role     string
 	Database string
+	Standby  bool // the server takes no writes: it follows another
 	// OwnTables says whether the replicator's own tables are there and the role may write them; OwnSchema whether their
 	// schema is; CreateSchema whether the role may make it.
 	OwnTables    bool
@@ -47,11 +50,14 @@ func Look(ctx context.Context, url string, schemas []string) (f Facts, err error
 			err = errors.New(cerr.Error())
 		}
 	}()
+	if _, err := conn.Exec(ctx, sqlgen.OwnSchemaAside); err != nil {
+		return f, fmt.Errorf("set up a session: %s", err.Error())
+	}
 	const server = `SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_user, current_database(),
 	coalesce(has_table_privilege(to_regclass('replicator.witness'), 'SELECT, INSERT, UPDATE'), false),
 	to_regnamespace('replicator') IS NOT NULL,
-	has_database_privilege(current_database(), 'CREATE')`
-	err = conn.QueryRow(ctx, server).Scan(&f.Version, &f.Release, &f.Role, &f.Database, &f.OwnTables, &f.OwnSchema, &f.CreateSchema)
+	has_database_privilege(current_database(), 'CREATE'), pg_is_in_recovery()`
+	err = conn.QueryRow(ctx, server).Scan(&f.Version, &f.Release, &f.Role, &f.Database, &f.OwnTables, &f.OwnSchema, &f.CreateSchema, &f.Standby)
 	if err != nil {
 		return f, fmt.Errorf("ask the server about its role: %s", err.Error())
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"replicator/debezium"
+	"replicator/schema"
 	"replicator/sqlgen"
 	"replicator/txnsink"
 )
@@ -83,6 +84,25 @@ func (r *router) unread(ctx context.Context, record *debezium.Record, bad *debez
 	}
 	it, err := r.setAside(record, sourceTable{bad.Source.Database, bad.Source.Schema, bad.Source.Table}.String(), key, badRow(bad))
 	return laneOf(r.aside.target, len(r.lanes)), it, err
+}
+
+// badRecord is the error for a record that the decoder refused. Another failure of the decoder is its registry's, and
+// may pass.
+func badRecord(err error) error {
+	var re *debezium.RecordError
+	if !errors.As(err, &re) {
+		return err
+	}
+	return badRow(re)
+}
+
+func badRow(re *debezium.RecordError) *sqlgen.RowError {
+	return &sqlgen.RowError{
+		Class: sqlgen.BadRecord, Err: re.Err,
+		Table:  schema.Name{Schema: cmp.Or(re.Source.Schema, re.Source.Database), Table: re.Source.Table}, // the target's is not known
+		Column: re.Column,
+		Origin: sqlgen.Origin{Partition: re.Partition, Offset: re.Offset},
+	}
 }
 
 // setAside returns the letter of a record. Later records of its row follow it.

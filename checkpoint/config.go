@@ -52,6 +52,8 @@ type Config struct {
 	Letters     Letters     // where records that cannot be decoded or stored are set aside; nil: such a record ends the pipeline
 	LetterTopic LetterTopic // takes copies of them; nil: nobody does
 
+	Whole *WholeTransactions // keeps the source's transactions whole; nil: a checkpoint is cut anywhere
+
 	// Deduplicate drops events that their source's own position shows to be sent again, as Debezium does after it
 	// restarted.
 	Deduplicate bool
@@ -149,6 +151,11 @@ func (c *Config) check() error {
 	case schema.Stop, schema.Evolve, schema.Lenient, schema.Ignore:
 	default:
 		return fmt.Errorf("schema policy %q is not served", c.Tables.Evolve)
+	}
+	if c.Whole != nil {
+		if err := c.Whole.check(c); err != nil {
+			return err
+		}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

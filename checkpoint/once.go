@@ -21,6 +21,7 @@ type job struct {
 	came   time.Time
 	events []debezium.Event
 	from   int                           // the first of events that is still to be routed
+	whole  *whole                        // in place of all else: a source's transaction
 	bad    map[int]*debezium.RecordError // records that could not be decoded, where such are set aside; their events have no op
 	err    error
 	done   chan struct{}
@@ -74,8 +75,14 @@ func (r *run) once(ctx context.Context) (err error) {
 	for range min(runtime.GOMAXPROCS(0), readAhead) {
 		group.Go(func() error { return in(PartDecode, decodeAll(ctx, r.Decoder, letters != nil, decode)) })
 	}
+	ready := ordered
+	if r.Whole != nil {
+		ready = make(chan *job, readAhead)
+		a := newAssembler(r, reader, ready, &router.wholes.torn)
+		group.Go(func() error { return in(PartRoute, a.loop(ctx, ordered)) })
+	}
 	group.Go(func() error { return in(PartCheckpoint, (&committer{r}).loop(ctx, cuts, saved)) })
-	group.Go(func() error { return in(PartRoute, router.loop(ctx, ordered)) })
+	group.Go(func() error { return in(PartRoute, router.loop(ctx, ready)) })
 	err = group.Wait()
 	if errors.Is(err, errDone) {
 		return nil

@@ -1,14 +1,10 @@
 package checkpoint
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"time"
 
 	"replicator/debezium"
-	"replicator/schema"
-	"replicator/sqlgen"
 )
 
 // A lane is told to apply what it has folded at the first of these, so that memory stays bounded and the database works
@@ -68,6 +64,7 @@ type router struct {
 	oldest  time.Time              // of what was routed since the last cut; zero: nothing, or its age is not known
 	cutting time.Time              // likewise, of the outstanding checkpoint
 
+	wholes   wholes
 	progress Progress
 	told     int64 // of progress.Repeated: how many were logged
 }
@@ -246,6 +243,9 @@ func (r *router) take(ctx context.Context, j *job) error {
 			return err
 		}
 	}
+	if j.whole != nil {
+		return r.takeWhole(ctx, j.whole)
+	}
 	r.limit(j)
 	if h := r.held[j.batch.Partition]; h != nil {
 		h.jobs = append(h.jobs, j)
@@ -275,25 +275,6 @@ func (r *router) moveTo(p debezium.Partition, to debezium.Position) {
 	if pos := r.positions[p]; pos.Offset != to.Offset || pos.TopicID != to.TopicID {
 		r.positions[p] = to
 		r.dirty = true
-	}
-}
-
-// badRecord is the error for a record that the decoder refused. Another failure of the decoder is its registry's, and
-// may pass.
-func badRecord(err error) error {
-	var re *debezium.RecordError
-	if !errors.As(err, &re) {
-		return err
-	}
-	return badRow(re)
-}
-
-func badRow(re *debezium.RecordError) *sqlgen.RowError {
-	return &sqlgen.RowError{
-		Class: sqlgen.BadRecord, Err: re.Err,
-		Table:  schema.Name{Schema: cmp.Or(re.Source.Schema, re.Source.Database), Table: re.Source.Table}, // the target's is not known
-		Column: re.Column,
-		Origin: sqlgen.Origin{Partition: re.Partition, Offset: re.Offset},
 	}
 }
 

@@ -202,6 +202,7 @@ func (r *reading) avroMessage(s *avroSchema, data []byte, record *Record, e *Eve
 		e.Op = Heartbeat
 	case transactionKind:
 		e.Op = Transaction
+		return p.marker(e)
 	case schemaChangeKind:
 		e.Op = SchemaChange
 		var err error
@@ -248,7 +249,25 @@ func (r *reading) avroPart(c *avroCursor, s *avroSchema, part members, n *avroNo
 		e.sentNs(ns)
 		return err
 	case orderMember:
-		return r.avroTransaction(c, n, &e.Order)
+		return r.avroTransaction(c, n, e)
+	case statusMember:
+		return r.avroText(c, n, &p.status)
+	case idMember:
+		return r.avroText(c, n, &p.id)
+	case countMember:
+		count, err := r.avroCount(c, n)
+		p.count = count
+		return err
+	case collectionsMember:
+		if s.kind != transactionKind {
+			return c.skip(n)
+		}
+		var v Value
+		if err := r.avroValue(c, n, &v); err != nil {
+			return err
+		}
+		p.collections = appendJSON(nil, &v)
+		return nil
 	case ddlMember:
 		return r.avroText(c, n, &p.ddl)
 	case changesMember:
@@ -301,7 +320,7 @@ func (r *reading) avroCount(c *avroCursor, n *avroNode) (int64, error) {
 }
 
 // avroTransaction moves c over the block that provide.transaction.metadata adds.
-func (r *reading) avroTransaction(c *avroCursor, n *avroNode, order *int64) error {
+func (r *reading) avroTransaction(c *avroCursor, n *avroNode, e *Event) error {
 	if n.kind != avroRecord {
 		return c.skip(n)
 	}
@@ -310,9 +329,13 @@ func (r *reading) avroTransaction(c *avroCursor, n *avroNode, order *int64) erro
 		return err
 	}
 	for i, f := range n.fields {
-		if n.names[i] == "total_order" {
-			*order, err = r.avroCount(c, f)
-		} else {
+		switch n.names[i] {
+		case "id":
+			err = r.avroText(c, f, &e.Txn)
+			e.Txn = txnOf(e.Txn)
+		case "total_order":
+			e.Order, err = r.avroCount(c, f)
+		default:
 			err = c.skip(f)
 		}
 		if err != nil {

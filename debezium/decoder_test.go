@@ -72,6 +72,7 @@ func TestEventsHoldWhatTheEnvelopeSays(t *testing.T) {
 		Before:    debezium.Row{Shape: row, Values: []debezium.Value{one, {Kind: debezium.Null}}},
 		After:     debezium.Row{Shape: row, Values: []debezium.Value{one, {Kind: debezium.BoolValue, Num: 1}}},
 		Source:    debezium.Source{Connector: "mysql", Database: "shop", Table: "items", TsMs: 5, File: "b.1", Pos: 9, RowNo: 2},
+		Txn:       "x",
 		Order:     3,
 		SentNs:    6_000_000,
 		Partition: shopItems,

@@ -170,6 +170,10 @@ type payload struct {
 	status  string
 	ddl     string
 	changes []byte // JSON
+
+	id          string // of a transaction
+	count       int64
+	collections []byte // JSON
 }
 
 // messageValue decodes a record's value.
@@ -214,6 +218,7 @@ func (r *reading) messageValue(ctx context.Context, record *Record, id SchemaID,
 		e.Op = Heartbeat
 	case transactionKind:
 		e.Op = Transaction
+		return p.marker(e)
 	case schemaChangeKind:
 		e.Op = SchemaChange
 		e.Change, err = parseChange(p.ddl, p.changes, e.Source.Connector)
@@ -334,7 +339,7 @@ func (r *reading) part(c *cursor, name members, m *message, e *Event, p *payload
 		return name, err
 	case orderMember:
 		if c.peek() == '{' {
-			return name, r.transaction(c, &e.Order)
+			return name, r.transaction(c, e)
 		}
 		name = otherMember
 	case ddlMember:
@@ -346,6 +351,17 @@ func (r *reading) part(c *cursor, name members, m *message, e *Event, p *payload
 		return name, err
 	case statusMember:
 		return name, r.textOrSkip(c, &p.status)
+	case idMember:
+		return name, r.textOrSkip(c, &p.id)
+	case countMember:
+		n, err := r.count(c)
+		p.count = n
+		return name, err
+	case collectionsMember:
+		at := c.at
+		err := c.skip(0)
+		p.collections = c.data[at:c.at]
+		return name, err
 	case 0:
 		name = otherMember
 	}
@@ -380,16 +396,20 @@ func (r *reading) count(c *cursor) (int64, error) {
 }
 
 // transaction moves c over the block that provide.transaction.metadata adds.
-func (r *reading) transaction(c *cursor, order *int64) error {
+func (r *reading) transaction(c *cursor, e *Event) error {
 	empty, err := c.open('{', '}')
 	for more := !empty; more && err == nil; {
 		var name string
 		if name, err = r.name(c); err != nil {
 			return err
 		}
-		if name == "total_order" {
-			*order, err = r.count(c)
-		} else {
+		switch name {
+		case "id":
+			err = r.textOrSkip(c, &e.Txn)
+			e.Txn = txnOf(e.Txn)
+		case "total_order":
+			e.Order, err = r.count(c)
+		default:
 			err = c.skip(0)
 		}
 		if err == nil {

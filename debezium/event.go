@@ -17,7 +17,7 @@ const (
 	Message      Op = 'm' // a logical decoding message; not a row
 	Tombstone    Op = 'T' // a null value: the compaction marker after a delete; not a row (of a flattened row it is a Delete)
 	Heartbeat    Op = 'H' // not a row
-	Transaction  Op = 'X' // BEGIN or END of a source transaction; not a row
+	Transaction  Op = 'X' // BEGIN or END of a source transaction, see Event.Marker; not a row
 	SchemaChange Op = 'S' // a DDL statement; see Event.Schema
 )
 
@@ -77,7 +77,9 @@ type Event struct {
 	OldKey Row     // from the header __debezium.oldkey of the create half of a changed key; not sent if absent or unreadable
 	NewKey Row     // from the header __debezium.newkey of the delete half
 	Change *Change // for SchemaChange only
+	Marker *Marker // for Transaction only
 
+	Txn    string // the source's transaction, with provide.transaction.metadata; empty: not said
 	Order  int64  // the number of the event in its source transaction, from 1, with provide.transaction.metadata; 0: not said
 	SentNs int64  // when the connector handled the event, nanoseconds since the epoch; whole milliseconds before Debezium 2.6; 0: not said
 	Run    string // which run of the connector sent it, from the header __debezium.context.runId of Debezium 3; empty: not said

@@ -85,6 +85,11 @@ func printEvent(b *strings.Builder, e *debezium.Event) {
 			fmt.Fprintf(b, "  %s %s\n", r.name, printRow(r.row))
 		}
 	}
+	if m := e.Marker; m != nil {
+		fmt.Fprintf(b, "  of %q end=%v events=%d %+v\n", e.Txn, m.End, m.Events, m.Collections)
+	} else if e.Txn != "" {
+		fmt.Fprintf(b, "  event %d of transaction %q\n", e.Order, e.Txn)
+	}
 	if e.Change == nil {
 		return
 	}

@@ -86,7 +86,11 @@ func (a *app) sql(ctx context.Context, c *config, f *sqlFlags) (err error) {
 		if err != nil {
 			return err
 		}
-		p.Source = eventsSource{events, events.without(c.Source.SchemaChanges, c.Source.Transactions)}
+		rows := events.without(c.Source.SchemaChanges)
+		if p.Whole == nil {
+			rows = events.without(c.Source.SchemaChanges, c.Source.Transactions)
+		}
+		p.Source = eventsSource{events, rows}
 		p.UntilCaughtUp, own = true, false // no checkpoint is of this file
 	}
 	plan := &printedPlan{out: a.stdout, sink: sink, left: f.limit}

@@ -36,6 +36,9 @@ type config struct {
 	HTTP       httpConfig
 	Log        logConfig
 
+	Transactions sourceTransactions
+	Preserve     checkpoint.WholeTransactions // its topic is Source.Transactions
+
 	Settings []ops.Setting // what was set, for people to see
 }
 
@@ -105,6 +108,14 @@ const (
 	deadLetter badRecords = "dead-letter"
 )
 
+// sourceTransactions says whether the source's transactions are kept whole.
+type sourceTransactions string
+
+const (
+	ignoreTransactions   sourceTransactions = "ignore"
+	preserveTransactions sourceTransactions = "preserve"
+)
+
 type verifyConfig struct {
 	Source string // a URL, which holds a password; empty: there is none
 }
@@ -146,6 +157,9 @@ func defaults() config {
 		Errors:  errorsConfig{BadRecord: stopAtBad},
 		HTTP:    httpConfig{Listen: defaultListen},
 		Log:     logConfig{Level: "info", Format: "text"},
+
+		Transactions: ignoreTransactions,
+		Preserve:     checkpoint.WholeTransactions{Broken: checkpoint.StopAtBroken, Wait: time.Minute, Memory: 256 << 20, Disk: 16 << 30},
 	}
 }
 
@@ -187,6 +201,7 @@ func parseConfig(file string, text []byte, overrides []string, getenv func(strin
 	if isKafka(c.Target.URL) {
 		d.checkKafka(&c)
 	}
+	d.preserves(&c)
 	checkSASL(&c.Source, d)
 	if c.Source.RegistryTLS.On && !strings.HasPrefix(c.Source.Registry.URL, "https://") {
 		d.missing("source.registry.url", "source.registry.tls needs one that begins with https://")
@@ -215,6 +230,28 @@ func (d *document) checkKafka(c *config) {
 	if topic := ownSource(c); topic != "" {
 		d.errs = append(d.errs, configError{where: d.file, line: math.MaxInt, key: "source.topics", msg: "fits " + topic + ", which is the target's: the pipeline would read what it writes; " +
 			"make the expressions narrower, or give the target's topic another name"})
+	}
+}
+
+// preserves says what source_transactions: preserve cannot be with.
+func (d *document) preserves(c *config) {
+	if c.Transactions != preserveTransactions {
+		return
+	}
+	refuse := func(key, msg string) {
+		d.errs = append(d.errs, configError{where: d.file, line: math.MaxInt, key: key, msg: msg})
+	}
+	if c.Source.Transactions == "" {
+		d.missing("source.transactions", "source_transactions: preserve needs the connector's transaction topic (its topic.prefix and .transaction), with provide.transaction.metadata: true on the connector")
+	}
+	if c.Workers != 1 {
+		refuse("workers", "must be 1 with source_transactions: preserve: each worker has a transaction of the target of its own, and these are committed one after the other")
+	}
+	if !c.Source.Deduplicate {
+		refuse("source.deduplicate", "must be true with source_transactions: preserve: a connector that restarts sends parts of transactions again")
+	}
+	if c.Errors.BadRecord == deadLetter {
+		refuse("errors.bad_record", "must be stop with source_transactions: preserve: a transaction of which a record is set aside is not whole")
 	}
 }
 

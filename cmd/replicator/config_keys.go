@@ -56,7 +56,14 @@ func configKeys(c *config) []key {
 			}},
 		}},
 		{name: "workers", value: between(&c.Workers, 1, maxWorkers)},
-		{name: "source_transactions", value: later("keeping the source's transactions whole", "ignore")},
+		{name: "source_transactions", value: oneOf(&c.Transactions, []sourceTransactions{ignoreTransactions, preserveTransactions})},
+		{name: "preserve", value: section{
+			{name: "broken", value: oneOf(&c.Preserve.Broken, []checkpoint.BrokenTransactions{checkpoint.StopAtBroken, checkpoint.SplitBroken})},
+			{name: "wait", value: duration(&c.Preserve.Wait, time.Second)},
+			{name: "memory", value: size(&c.Preserve.Memory)},
+			{name: "disk", value: size(&c.Preserve.Disk)},
+			{name: "dir", value: word(&c.Preserve.Dir)},
+		}},
 		{name: "errors", value: section{
 			{name: "bad_record", value: oneOf(&c.Errors.BadRecord, []badRecords{stopAtBad, deadLetter})},
 			{name: "dead_letters", value: letterTopic(&c.Errors.LetterTopic)},

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -71,7 +73,13 @@ func openSource(c *config, log *slog.Logger) (*kafka.Source, error) {
 	if k.SASL.OAuth.TLS, err = c.Source.TokenTLS.load(); err != nil {
 		return nil, fmt.Errorf("source.sasl.tls: %w", err)
 	}
-	for _, topic := range []string{c.Source.SchemaChanges, c.Source.Transactions, c.Errors.LetterTopic} {
+	apart := []string{c.Source.SchemaChanges, c.Errors.LetterTopic}
+	if c.Transactions == preserveTransactions {
+		k.Topics = append(slices.Clone(k.Topics), regexp.QuoteMeta(c.Source.Transactions))
+	} else {
+		apart = append(apart, c.Source.Transactions)
+	}
+	for _, topic := range apart {
 		if topic != "" {
 			k.Exclude = append(k.Exclude, topic)
 		}
@@ -270,6 +278,11 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 		if e.letters != nil {
 			out.LetterTopic = letterCopies{e.letters}
 		}
+	}
+	if c.Transactions == preserveTransactions {
+		whole := c.Preserve
+		whole.Topic, whole.Reads = c.Source.Transactions, e.source.Reads
+		out.Whole = &whole
 	}
 	out.Tables.Rules = tableRules(c)
 	return out

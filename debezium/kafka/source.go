@@ -153,6 +153,9 @@ func (s *Source) matches(t topicMeta) bool {
 	return false
 }
 
+// Reads says whether a topic of that name is read as data.
+func (s *Source) Reads(topic string) bool { return s.matches(topicMeta{name: topic}) }
+
 const dialTimeout = 5 * time.Second
 
 // transport and dialer are where connections are configured: one for reading, the other for Probe.

@@ -23,6 +23,7 @@ type metrics struct {
 	restarts    *prometheus.CounterVec
 	deadLetters *prometheus.CounterVec
 	ddl         *prometheus.CounterVec
+	whole       *prometheus.CounterVec
 }
 
 const prefix = "replicator_"
@@ -55,13 +56,14 @@ func newMetrics(s *Server) *metrics {
 		restarts:    counter("restarts_total", "Starts after a failure, by the part of the pipeline that failed.", "reason"),
 		deadLetters: counter("dead_letters_total", "Records set aside.", "table", "reason"),
 		ddl:         counter("ddl_total", "Statements that changed the target's schema.", "kind"),
+		whole:       counter("source_transactions_total", "Transactions of the source, with source_transactions: preserve: applied whole, split, or sent again.", "result"),
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: prefix + "build_info", Help: "Always 1; the labels say which build runs.",
 		ConstLabels: prometheus.Labels{"version": s.config.Version, "commit": s.config.Commit, "goversion": runtime.Version()},
 	})
 	info.Set(1)
-	m.registry.MustRegister(m.events, m.rows, m.bytes, m.phases, m.checkpoints, m.restarts, m.deadLetters, m.ddl, info, partitionLag{s},
+	m.registry.MustRegister(m.events, m.rows, m.bytes, m.phases, m.checkpoints, m.restarts, m.deadLetters, m.ddl, m.whole, info, partitionLag{s},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		gauge("lag_seconds", "Age of the oldest event that the target lacks; 0 when it lacks none.", func(s *Server, now time.Time) float64 {
 			return s.lagTime(now).Seconds()
@@ -83,9 +85,21 @@ func newMetrics(s *Server) *metrics {
 			return now.Sub(oldest).Seconds()
 		}),
 	)
+	m.registry.MustRegister(
+		gauge("source_transaction_waiting_seconds", "Time since something came of the source's transaction that is waited for; 0: none is.", func(s *Server, now time.Time) float64 {
+			if s.whole.Waiting == "" {
+				return 0
+			}
+			return now.Sub(s.whole.Since).Seconds()
+		}),
+		gauge("source_transactions_buffered_bytes", "Events that wait for the rest of their transaction, in memory and on disk.", func(s *Server, _ time.Time) float64 {
+			return float64(s.whole.Memory + s.whole.Disk)
+		}),
+	)
 	for _, result := range []string{"complete", "failed"} {
 		m.checkpoints.WithLabelValues(result) // zero is a fact too, and rates need it
 	}
+	m.kept(&checkpoint.SourceTransactions{}, &checkpoint.SourceTransactions{})
 	return m
 }
 
@@ -104,6 +118,15 @@ func (m *metrics) complete(c *checkpoint.Completed) {
 			m.events.WithLabelValues(t.Source, op.String()).Add(float64(n))
 			m.rows.WithLabelValues(t.Target).Add(float64(n))
 		}
+	}
+}
+
+// kept adds what became of the source's transactions since before was told.
+func (m *metrics) kept(now, before *checkpoint.SourceTransactions) {
+	for result, more := range map[string]int64{
+		"whole": now.Whole - before.Whole, "split": now.Split - before.Split, "repeated": now.Repeated - before.Repeated,
+	} {
+		m.whole.WithLabelValues(result).Add(float64(max(0, more)))
 	}
 }
 

@@ -81,7 +81,8 @@ type Server struct {
 	doubts      []checkpoint.Doubt
 	rows        int64 // of complete checkpoints since the process began
 	ddl         map[sqlgen.DDLKind]int64
-	asides      []Aside // by table and reason
+	asides      []Aside                       // by table and reason
+	whole       checkpoint.SourceTransactions // of this run
 	history     history
 }
 

@@ -67,6 +67,9 @@ func (s *Server) observe(o checkpoint.Observation) {
 		s.doubts = o.Txns
 	case checkpoint.Ends:
 		s.atEnds(o.Ends)
+	case checkpoint.SourceTransactions:
+		s.metrics.kept(&o, &s.whole)
+		s.whole = o
 	}
 }
 
@@ -75,6 +78,7 @@ func (s *Server) recovered(r checkpoint.Recovered) {
 	s.completed = time.Now()
 	s.positions, s.ends = r.Positions, map[debezium.Partition]int64{}
 	clear(s.ddl) // a run counts from zero
+	s.whole = checkpoint.SourceTransactions{}
 	// A run that failed stands with its reason already; the next start completes it.
 	if n := len(s.runs); n == 0 || s.runs[n-1].Epoch != 0 {
 		s.keepRun(Run{Began: time.Now().UTC(), Reason: "start"})

@@ -137,6 +137,8 @@ func TestMetricsHaveTheirNames(t *testing.T) {
 	s := aPipeline()
 	s.observe(doubt())
 	s.failed(errTest, "x")
+	s.observe(checkpoint.SourceTransactions{Whole: 5, Repeated: 1})
+	s.observe(checkpoint.SourceTransactions{Whole: 7, Split: 1, Repeated: 1, Waiting: "u:9", Since: time.Now(), Memory: 20, Disk: 30})
 	w := httptest.NewRecorder()
 	s.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
 	for _, want := range []string{
@@ -148,7 +150,9 @@ func TestMetricsHaveTheirNames(t *testing.T) {
 		`replicator_checkpoint_seconds_sum{phase="commit"} 0.001`,
 		`replicator_checkpoints_total{result="complete"} 1`, `replicator_checkpoints_total{result="failed"} 0`,
 		`replicator_checkpoint_last_id 8`, `replicator_checkpoint_age_seconds `, `replicator_transactions_in_doubt 1`, `replicator_transaction_oldest_seconds `,
-		`replicator_restarts_total{reason="unknown"} 1`, `replicator_dead_letters_total{reason="bad_record",table="shop.t"} 2`, `replicator_ddl_total{kind="create_table"} 1`, `replicator_build_info{commit="",goversion="go`,
+		`replicator_restarts_total{reason="unknown"} 1`, `replicator_dead_letters_total{reason="bad_record",table="shop.t"} 2`, `replicator_ddl_total{kind="create_table"} 1`,
+		`replicator_source_transactions_total{result="whole"} 7`, `replicator_source_transactions_total{result="split"} 1`,
+		`replicator_source_transactions_total{result="repeated"} 1`, `replicator_source_transaction_waiting_seconds `, `replicator_source_transactions_buffered_bytes 50`, `replicator_build_info{commit="",goversion="go`,
 	} {
 		if !strings.Contains(w.Body.String(), "\n"+want) {
 			t.Errorf("/metrics lacks %s", want)

@@ -41,7 +41,7 @@ func TestRecordsThatChangeNoRowAreCounted(t *testing.T) {
 	r := newCaseRun(t, c)
 	r.produce(t, c.records(t)...)
 	code, stderr := r.run(t)
-	if code != 0 || !strings.Contains(stderr, " events=2 repeated=0 skipped=7\n") {
+	if code != 0 || !strings.Contains(stderr, " events=2 repeated=0 skipped=7 aside=0\n") {
 		t.Errorf("exit code %d, and the log does not count 7 records:\n%s", code, stderr)
 	}
 }

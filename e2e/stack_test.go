@@ -222,7 +222,7 @@ func (s *stack) startConnector(t *testing.T, file string) {
 			t.Errorf("remove connector %s: %v", s.connector, err)
 		}
 	})
-	eventually(t, time.Minute, "connector "+s.connector+" runs", s.connectorRuns)
+	eventually(t, 3*time.Minute, "connector "+s.connector+" runs", s.connectorRuns)
 }
 
 func (s *stack) removeConnector(ctx context.Context) error {
@@ -259,7 +259,7 @@ func (s *stack) connectorRuns(ctx context.Context) error {
 // the snapshot once more, and then no reader can tell the rows of a table without a key from new ones.
 func (s *stack) awaitSnapshot(t *testing.T) {
 	t.Helper()
-	eventually(t, time.Minute, "the snapshot is complete", func(ctx context.Context) error {
+	eventually(t, 3*time.Minute, "the snapshot is complete", func(ctx context.Context) error {
 		var stored struct {
 			Offsets []struct{ Offset map[string]any }
 		}

@@ -86,8 +86,14 @@ func TestTheCatalogIsReadAsItIs(t *testing.T) {
 			columns = append(columns, shape{c.Name, c.NotNull, c.AutoIncrement, c.Generated, otherwise})
 		}
 		want := []shape{
-			{"id", true, true, false, "none"}, {"r", false, false, false, "none"}, {"c", false, false, false, "none"}, {"twice", false, false, true, "none"},
-			{"note", false, false, false, "IT'S"}, {"at", false, false, false, "CURRENT_TIMESTAMP"}, {"u", false, false, false, "none"}, {"five", true, false, false, "5.00"},
+			{"id", true, true, false, "none"},
+			{"r", false, false, false, "none"},
+			{"c", false, false, false, "none"},
+			{"twice", false, false, true, "none"},
+			{"note", false, false, false, "IT'S"},
+			{"at", false, false, false, "CURRENT_TIMESTAMP"},
+			{"u", false, false, false, "none"},
+			{"five", true, false, false, "5.00"},
 		}
 		if !reflect.DeepEqual(columns, want) || !reflect.DeepEqual(table.PrimaryKey, []string{"id"}) || table.Columns[0].Type.Kind != schema.Uint64 {
 			t.Errorf("got %+v of %+v, want %+v", columns, table, want)

@@ -24,6 +24,7 @@ type liveConnector struct {
 	options  map[string]string // of the connector, in place of its file's
 	ids      string            // source.registry.ids, where it must be said
 	more     string            // of the replicator's configuration
+	listen   string            // http.listen; empty: it listens nowhere
 
 	*stack // with the connector's name, and a target of its own
 	daemon *daemon
@@ -96,7 +97,7 @@ func (l *liveConnector) configuration() []byte {
 	if !l.postgres {
 		fmt.Fprintf(&b, "  schema_changes: %s\n", l.connector)
 	}
-	fmt.Fprintf(&b, "  registry: {url: '%s', ids: %s}\ntarget: {url: '%s'}\ncheckpoint: {interval: 200ms}\nhttp: {listen: ''}\n", l.registry, cmp.Or(l.ids, "auto"), l.databaseURL(l.database))
+	fmt.Fprintf(&b, "  registry: {url: '%s', ids: %s}\ntarget: {url: '%s'}\ncheckpoint: {interval: 200ms}\nhttp: {listen: '%s'}\n", l.registry, cmp.Or(l.ids, "auto"), l.databaseURL(l.database), l.listen)
 	if l.skip != "" {
 		fmt.Fprintf(&b, "tables: [{match: '%s\\.%s', skip: true}]\n", l.schema(), l.skip)
 	}

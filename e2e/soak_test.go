@@ -52,7 +52,7 @@ func TestSoakStaysFlat(t *testing.T) {
 	s := openStack(t, "soak", "soak", "")
 	s.lab(t, "mysql", "-e", soakSchema)
 	address := freeAddress(t)
-	l := &liveConnector{name: "plain", options: map[string]string{"signal.data.collection": "soak.none"}, more: "http: {listen: '" + address + "'}\n"}
+	l := &liveConnector{name: "plain", options: map[string]string{"signal.data.collection": "soak.none"}, listen: address}
 	l.begin(t, s)
 	l.awaitSnapshot(t)
 

@@ -37,6 +37,7 @@ type router struct {
 	place   *placement
 	ends    map[debezium.Partition]int64 // where the partitions ended at start, or the run ends
 	limits  map[debezium.Partition]int64 // where partitions are not read any further
+	sharing map[string]bool              // whether a topic's partitions are in several slots, once it was asked for
 	reader  Reader
 	cuts    chan<- *barrier
 	saved   <-chan Checkpoint
@@ -76,7 +77,7 @@ func newRouter(r *run, t *tables, aside *letters, lanes []*lane, reader Reader, 
 		run: r, tables: t, aside: aside, lanes: lanes, place: newPlacement(len(lanes), r.Delivery == OnePhase), reader: reader, ends: ends, cuts: cuts, saved: saved,
 		held:      map[debezium.Partition]*held{},
 		positions: r.last.Positions.Clone(), ahead: r.last.Ahead, next: r.last.ID + 1,
-		counts: map[sourceTable]*count{},
+		counts: map[sourceTable]*count{}, sharing: map[string]bool{},
 		limits: map[debezium.Partition]int64{}, lags: map[debezium.Partition]int64{}, left: map[debezium.Partition]int64{},
 		lastCut: time.Now(), halves: map[debezium.Partition]time.Time{},
 	}
@@ -343,6 +344,9 @@ func (r *router) route(ctx context.Context, j *job) (whole bool, _ error) {
 		if r.repeats != nil && r.repeats.of(e) {
 			r.progress.Repeated++
 			continue
+		}
+		if err := r.mayShare(ctx, e, en); err != nil {
+			return false, err
 		}
 		r.noteHalf(e)
 		if t == nil || applied(r.ahead, t, e) { // invariant 10

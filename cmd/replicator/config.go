@@ -32,6 +32,9 @@ type config struct {
 	Errors     errorsConfig
 	Workers    int
 	Verify     verifyConfig
+	Cluster    bool // several processes share the pipeline
+	Standby    bool // others wait while one runs it
+	Membership membershipConfig
 	HTTP       httpConfig
 	Log        logConfig
 
@@ -103,6 +106,11 @@ type verifyConfig struct {
 	Source string // a URL, which holds a password; empty: there is none
 }
 
+type membershipConfig struct {
+	Slots   int
+	Session time.Duration
+}
+
 type httpConfig struct {
 	Listen string // empty: off
 	Token  string // a secret
@@ -117,6 +125,9 @@ type logConfig struct {
 // defaultListen is http.listen's default.
 // maxWorkers bounds the apply lanes: each is a session of the target, with up to two transactions of it prepared.
 const maxWorkers = 64
+
+// maxSlots bounds the slots of a cluster, and so its processes.
+const maxSlots = 1024
 
 const defaultListen = "127.0.0.1:8088"
 
@@ -138,8 +149,10 @@ func defaults() config {
 		Workers: 1,
 		Schema:  schemaConfig{Create: true, Indexes: true, Evolve: schema.Evolve, Types: sqlgen.Options{Boolean: "tinyint1", Time: "interval", JSON: "jsonb", Enum: "text", Nul: "stop"}},
 		Errors:  errorsConfig{BadRecord: stopAtBad},
-		HTTP:    httpConfig{Listen: defaultListen},
-		Log:     logConfig{Level: "info", Format: "text"},
+
+		Membership: membershipConfig{Slots: 16, Session: 10 * time.Second},
+		HTTP:       httpConfig{Listen: defaultListen},
+		Log:        logConfig{Level: "info", Format: "text"},
 	}
 }
 
@@ -177,6 +190,9 @@ func parseConfig(file string, text []byte, overrides []string, getenv func(strin
 	}
 	if c.Errors.BadRecord == deadLetter && isMySQL(c.Target.URL) {
 		d.errs = append(d.errs, configError{where: d.file, line: math.MaxInt, key: "errors.bad_record", msg: "cannot be dead-letter yet where the target is MySQL or MariaDB; set it to stop"})
+	}
+	for key, msg := range c.shareErrors() {
+		d.errs = append(d.errs, configError{where: d.file, line: math.MaxInt, key: key, msg: msg})
 	}
 	if c.Source.SASL.Mechanism == "" && c.Source.SASL.Username != "" {
 		d.missing("source.sasl.mechanism", "the way to log in, "+mustBe(kafka.Mechanisms))

@@ -101,7 +101,7 @@ func (s *Source) open(ctx context.Context, match func(topicMeta) bool, from debe
 		r.cluster.reset()
 		return nil, fmt.Errorf("open: %w", err)
 	}
-	if len(r.order) == 0 {
+	if len(r.order) == 0 && s.cfg.Only == nil {
 		s.cfg.Log.Warn("no topic matches yet; those that appear are read from their beginning", "topics", s.cfg.Topics)
 	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -231,6 +231,7 @@ func (r *Reader) locate(ctx context.Context, from debezium.Positions) error {
 	if err != nil {
 		return err
 	}
+	m = r.source.only(m)
 	parts := map[debezium.Partition]*part{}
 	var order []*part
 	for _, t := range m.topics {

@@ -66,6 +66,10 @@ func (s *Server) observe(o checkpoint.Observation) {
 		s.doubts = o.Txns
 	case checkpoint.Ends:
 		s.atEnds(o.Ends)
+	case checkpoint.Joined:
+		s.member, s.slots = true, len(o.Slots)
+	case checkpoint.Released:
+		s.released(o.Partitions)
 	}
 }
 
@@ -101,6 +105,17 @@ func (s *Server) complete(c checkpoint.Completed) {
 		s.count(t)
 	}
 	s.atEnds(c.Ends)
+}
+
+// released forgets partitions that another process reads now.
+func (s *Server) released(partitions []debezium.Partition) {
+	kept := s.positions.Clone()
+	for _, p := range partitions {
+		delete(s.ends, p)
+		delete(kept, p)
+	}
+	s.positions = kept
+	s.atEnds(nil)
 }
 
 func (s *Server) count(c checkpoint.TableCount) {
@@ -181,6 +196,8 @@ func (s *Server) lags() map[debezium.Partition]int64 {
 // present is what the state is now, with what only the clock and the gate tell.
 func (s *Server) present(now time.Time) State {
 	switch {
+	case s.member && s.slots == 0 && (s.state == Running || s.state == Starting):
+		return Standby
 	case s.state != Running:
 		return s.state
 	case s.gate.Paused():

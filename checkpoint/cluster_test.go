@@ -3,6 +3,7 @@ package checkpoint_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -27,11 +28,19 @@ type clusterWorld struct {
 	group  *coordinator
 	d      checkpoint.Delivery
 	change func(*checkpoint.Cluster)
-	stop   context.CancelFunc
 	wait   sync.WaitGroup
+
+	stopped time.Time // by finish
 
 	mu   sync.Mutex
 	errs []error
+}
+
+// ended returns what processes that are not dead have returned.
+func (w *clusterWorld) ended() []error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.errs)
 }
 
 func newClusterWorld(d checkpoint.Delivery) *clusterWorld {
@@ -106,21 +115,29 @@ func (w *clusterWorld) caughtUp() bool {
 	return len(w.database.Prepared()) == 0
 }
 
+// settle is how long finish waits for who has died just now to be followed: the last checkpoint's transactions may be in the log only.
+const settle = 3 * session
+
 // finish waits until everything was read, stops the processes and returns what they returned.
 func (w *clusterWorld) finish(t *testing.T, stop context.CancelFunc, what string) []error {
 	t.Helper()
 	until := time.Now().Add(time.Hour) // of the bubble's time
 	for !w.caughtUp() {
+		if w.d == checkpoint.AtMostOnce && slices.ContainsFunc(w.ended(), missing) {
+			break // what was lost is missed
+		}
 		if time.Now().After(until) {
 			stop()
 			w.wait.Wait()
-			t.Fatalf("%s: not caught up: %v of %v, in doubt %v, errors %v", what, w.stores.reached(), w.log.partitions, w.database.Prepared(), w.errs)
+			t.Fatalf("%s: not caught up: at %v, in doubt %v, errors %v", what, w.stores.reached(), w.database.Prepared(), w.errs)
 		}
 		time.Sleep(100 * time.Millisecond) // of the bubble's time
 	}
+	time.Sleep(settle)
+	w.stopped = time.Now()
 	stop()
 	w.wait.Wait()
-	return w.errs
+	return w.ended()
 }
 
 // slowSource takes a while for every batch, so that processes come and go while there is something to read.
@@ -159,11 +176,15 @@ func TestEveryCrashPointOfACluster(t *testing.T) {
 				defer stop()
 				p := w.join(ctx, fault{})
 				w.finish(t, stop, "without a fault")
-				total = p.calls
+				total = p.calls - int(settle/(2*time.Second)) // those that an idle run makes
 				w.judge(t, d, "without a fault")
 			})
-			for _, kind := range []fault{{before: true}, {}, {before: true, death: true}, {death: true}, {freeze: 3 * session}} {
-				for n := 1; n <= total; n++ {
+			step := 1
+			if d != checkpoint.TwoPhase {
+				step = 5 // TestEveryCrashPoint has every one of a slot's
+			}
+			for i, kind := range []fault{{before: true}, {}, {before: true, death: true}, {death: true}, {freeze: 3 * session}} {
+				for n := 1 + i%step; n <= total; n += step {
 					f := kind
 					f.at = n
 					what := fmt.Sprintf("call %d of %d, before %v, death %v, freeze %v", n, total, f.before, f.death, f.freeze)

@@ -37,6 +37,7 @@ type process struct {
 	mu    sync.Mutex
 	calls int
 	dead  bool
+	hitAt time.Time        // when the fault happened
 	thaw  <-chan time.Time // until then the process is frozen; nil: it never was
 	die   func()           // what the world does when the process dies: its sessions end
 }
@@ -49,6 +50,9 @@ func (p *process) call(do func() error) error {
 	}
 	p.calls++
 	hit := p.calls == p.at
+	if hit {
+		p.hitAt = time.Now()
+	}
 	p.mu.Unlock()
 	if hit && p.freeze > 0 {
 		p.stop()

@@ -15,7 +15,8 @@ import (
 const (
 	beatsPerSession = 10 // how often a member beats in the time that it may be silent
 	leaveWithin     = 5 * time.Second
-	maxFencings     = 5 // in a row, of a slot that the group says is this process's
+	maxFencings     = 5         // of a slot that the group says is this process's
+	fencingsWithin  = time.Hour // so many are not a process that was slow to hear
 )
 
 // member is a process's part in a [Cluster]: one goroutine that keeps the membership and has a run for each slot that it holds.
@@ -255,7 +256,8 @@ func (m *member) start(ctx context.Context, slot int) {
 // hold runs a slot until ctx is done. If another process has fenced it, it begins again when the group has confirmed that the slot is
 // this process's.
 func (m *member) hold(ctx context.Context, slot int) error {
-	fenced, delay := 0, firstBackoff
+	var fenced []time.Time
+	delay := firstBackoff
 	for {
 		began := time.Now()
 		err := m.runSlot(ctx, slot)
@@ -268,10 +270,12 @@ func (m *member) hold(ctx context.Context, slot int) error {
 		case err == nil:
 			return nil
 		case errors.Is(err, txnsink.ErrFenced):
-			if fenced++; time.Since(began) > m.Session {
-				fenced, delay = 1, firstBackoff
+			now := time.Now()
+			fenced = slices.DeleteFunc(append(fenced, now), func(t time.Time) bool { return now.Sub(t) > fencingsWithin })
+			if now.Sub(began) > m.Session {
+				delay = firstBackoff
 			}
-			if fenced > maxFencings {
+			if len(fenced) > maxFencings {
 				return fmt.Errorf("%w: a process that is not in the group runs the same, again and again: is one running without cluster or standby, or on another Kafka cluster?", err)
 			}
 		case txnsink.Permanent(err):

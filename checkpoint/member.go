@@ -263,7 +263,7 @@ func (m *member) hold(ctx context.Context, slot int) error {
 		err := m.runSlot(ctx, slot)
 		switch {
 		case ctx.Err() != nil:
-			if err != nil {
+			if err != nil && !errors.Is(err, context.Canceled) {
 				m.Log.Warn("a slot was stopped without a last checkpoint; its next run goes on from the one before", "pipeline", m.Pipeline, "slot", slot, "error", err)
 			}
 			return nil

@@ -45,9 +45,9 @@ const (
 	coordinatorVersion int16 = 1
 	joinLowest         int16 = 2
 	joinHighest        int16 = 4
-	syncVersion        int16 = 2
-	beatVersion        int16 = 2
-	leaveVersion       int16 = 2
+	syncVersion        int16 = 1
+	beatVersion        int16 = 1
+	leaveVersion       int16 = 1
 )
 
 // Bounds of what members tell each other.

@@ -14,6 +14,7 @@ import (
 
 	"replicator/checkpoint"
 	"replicator/debezium"
+	"replicator/schema"
 	"replicator/txnsink"
 )
 
@@ -247,6 +248,63 @@ func TestStandby(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestATableThatAnotherSlotChangesAtOnce: a definition that failed is planned anew, and found to be done. One that fails again ends
+// the process.
+func TestATableThatAnotherSlotChangesAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, times := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newClusterWorld(checkpoint.TwoPhase)
+			w.log.add(debezium.Partition{Topic: "s.d.other"}, 0, rowAt(1, "other", "c", "", `{"id":1}`))
+			left := times
+			w.change = func(c *checkpoint.Cluster) {
+				open := c.Open
+				c.Open = func(ctx context.Context, pipeline string, slot int) (checkpoint.Config, func() error, error) {
+					config, done, err := open(ctx, pipeline, slot)
+					config.Tables.Create = true
+					config.Sink = overtakenSink{config.Sink, &left, times == 1}
+					return config, done, err
+				}
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			w.join(ctx, fault{})
+			if times == 2 {
+				w.wait.Wait()
+				if errs := w.ended(); len(errs) != 1 || !errors.As(errs[0], &unseenError{}) {
+					t.Errorf("got %v", errs)
+				}
+				return
+			}
+			if errs := w.finish(t, stop, "overtaken"); errs[0] != nil {
+				t.Error(errs[0])
+			}
+			if got := w.database.Rows(schema.Name{Table: "other"}); !slices.Equal(got, []string{"1"}) {
+				t.Errorf("the rows are %q", got)
+			}
+		})
+	}
+}
+
+// overtakenSink refuses so many definitions, which another slot has made meanwhile, or which fail whoever makes them.
+type overtakenSink struct {
+	txnsink.Sink
+	left *int
+	made bool
+}
+
+func (s overtakenSink) Define(ctx context.Context, d txnsink.Definition) error {
+	if *s.left == 0 || len(d.DDL) == 0 {
+		return s.Sink.Define(ctx, d)
+	}
+	*s.left--
+	refused := unseenError{errors.New("the table is there already")}
+	if !s.made {
+		return refused
+	}
+	return errors.Join(refused, s.Sink.Define(ctx, d))
 }
 
 // TestShare checks whatever has been shared: nobody is given what another holds, and after everyone has let go of what it lost, all

@@ -85,6 +85,7 @@ type Config struct {
 	origin *Checkpoint                                           // where it begins without a checkpoint; nil: the source's start policy says
 	begin  func(context.Context) error                           // waits until the process may begin a run; nil: it may
 	shared func(ctx context.Context, topic string) (bool, error) // whether partitions of a topic are in several slots; nil: none are
+	failed map[string]bool                                       // definitions that failed once
 }
 
 // Progress is how far a run has come.

@@ -313,7 +313,7 @@ func (m *member) runSlot(ctx context.Context, slot int) (err error) {
 	c.begin = func(ctx context.Context) error { return m.heard.after(ctx, time.Now()) }
 	if !m.Standby {
 		c.origin, c.shared = m.part(m.founding, slot), m.Shared
-		c.Sink = heir{c.Sink, m.Pipeline}
+		c.Sink, c.failed = heir{c.Sink, m.Pipeline}, map[string]bool{}
 	}
 	m.view.watch(slot, &c)
 	return Run(ctx, c)

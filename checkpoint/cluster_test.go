@@ -15,6 +15,16 @@ import (
 )
 
 // Mutations that these tests must catch, tried by hand like those in protocol_test.go.
+//
+//	founded twice                                   TestEveryCrashPointOfACluster
+//	Share: what is held is given away               TestShare, TestRandomClusters: a process holds what another was given
+//	origin: positions not taken over                TestAPipelineThatRanAloneGoesOnAsACluster
+//	origin: what lanes are ahead not taken over     TestAPipelineThatRanAloneGoesOnAsACluster/one-phase
+//	origin: what was seen not taken over            TestAPipelineThatRanAloneGoesOnAsACluster
+//	SlotOf: another function                        TestSlotOf
+//
+// A member that does not wait for its runs to end when it was put out, or begins one without a beat, does no harm that can be seen
+// here: the store and the sink fence it.
 
 const (
 	session = 10 * time.Second

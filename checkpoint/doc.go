@@ -74,6 +74,12 @@
 //  16. A record that is set aside is a row of the table of letters, written by the lane of the record's own table. While a row has
 //     letters its later records become letters too; it ceases to have them only while nothing is in flight.
 //
+// # Several processes
+//
+// [RunCluster] has processes share a pipeline. Its slots are pipelines by all that is said above, each with an epoch of its own, and the
+// partitions of a slot are in no other. A Kafka consumer group says which process runs which slot; docs/adr/0020-cluster.md has what
+// holds when it is wrong.
+//
 // # Schema changes
 //
 // Debezium writes them to a topic of its own, which is ordered with the topics of rows by the source's position only. Each table

@@ -237,7 +237,7 @@ func (t *tables) overtaken(d txnsink.Definition, err error) error {
 		return err
 	}
 	t.failed[plan] = true
-	return fmt.Errorf("another slot may have changed the table at the same time: %v", err) // not %w: it is worth another try
+	return fmt.Errorf("another slot may have changed the table at the same time: %s", err.Error()) // it is not wrapped: another try may pass
 }
 
 // mayShare refuses rows that depend on others than those of their own key where these may be another slot's: which of two comes first is

@@ -294,7 +294,7 @@ func (m *member) hold(ctx context.Context, slot int) error {
 
 // runSlot connects and runs once.
 func (m *member) runSlot(ctx context.Context, slot int) (err error) {
-	if m.heard.after(ctx, time.Now()) != nil {
+	if !m.heard.after(ctx, time.Now()) {
 		return nil
 	}
 	name, as := m.Pipeline, Whole
@@ -310,7 +310,7 @@ func (m *member) runSlot(ctx context.Context, slot int) (err error) {
 			m.Log.Info("closing the connections of a slot", "pipeline", m.Pipeline, "slot", slot, "error", derr)
 		}
 	}()
-	c.begin = func(ctx context.Context) error { return m.heard.after(ctx, time.Now()) }
+	c.begin = func(ctx context.Context) bool { return m.heard.after(ctx, time.Now()) }
 	if !m.Standby {
 		c.origin, c.shared = m.part(m.founding, slot), m.Shared
 		c.Sink, c.failed = heir{c.Sink, m.Pipeline}, map[string]bool{}
@@ -342,18 +342,19 @@ func (c *confirmation) last() time.Time {
 	return c.answered
 }
 
-// after waits for the answer to a question that is sent at a time or later (invariant 3 of docs/adr/0020-cluster.md).
-func (c *confirmation) after(ctx context.Context, t time.Time) error {
+// after waits for the answer to a question that is sent at a time or later (invariant 3 of docs/adr/0020-cluster.md). It returns false if ctx
+// is done before.
+func (c *confirmation) after(ctx context.Context, t time.Time) bool {
 	for {
 		c.mu.Lock()
 		sent, change := c.sent, c.change
 		c.mu.Unlock()
 		if !sent.Before(t) {
-			return nil
+			return true
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return false
 		case <-change:
 		}
 	}

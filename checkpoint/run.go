@@ -26,7 +26,7 @@ func Run(ctx context.Context, c Config) error {
 	delay := firstBackoff
 	widen, refused, gather := widening{}, refusals{}, false
 	for {
-		if c.begin != nil && c.begin(ctx) != nil {
+		if c.begin != nil && !c.begin(ctx) {
 			return nil // stopped between two runs
 		}
 		r := &run{Config: c, stop: ctx.Done(), widen: widen, refused: refused, gather: gather}

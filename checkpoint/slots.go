@@ -16,7 +16,7 @@ func SlotOf(p debezium.Partition, slots int) int {
 	for _, c := range []byte(p.Topic) {
 		h = (h ^ uint32(c)) * 16777619
 	}
-	return int((uint64(h) + uint64(uint32(p.ID))) % uint64(slots+1)) % slots
+	return int((uint64(h) + uint64(uint32(p.ID))) % uint64(slots))
 }
 
 // slotName is the pipeline that a slot of a cluster is. A configured name has no '+'. The founding's number is in it because what

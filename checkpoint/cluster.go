@@ -242,32 +242,29 @@ func (t *tables) overtaken(d txnsink.Definition, err error) error {
 
 // mayShare refuses rows that depend on others than those of their own key where these may be another slot's: which of two comes first is
 // decided by nobody there.
-func (r *router) mayShare(ctx context.Context, e *debezium.Event, en *entry) error {
-	if r.shared == nil || en.target == nil {
-		return nil
-	}
-	why := dependsOn(e, en)
+func (r *router) mayShare(ctx context.Context, e *debezium.Event, t *sqlgen.Target) error {
+	why := dependsOn(e, t, r.tables.entry(tableOf(e)).rules())
 	if why == "" {
 		return nil
 	}
-	shared := en.target.Table.Tied // to tables of other topics
-	if !shared {
-		var err error
-		if shared, err = r.isShared(ctx, e.Partition.Topic); err != nil || !shared {
-			return err
+	if !t.Table.Tied { // to tables of other topics
+		switch shared, err := r.shared(ctx, e.Partition.Topic); {
+		case err != nil:
+			return fmt.Errorf("ask for the partitions of topic %s: %w", e.Partition.Topic, err)
+		case !shared:
+			return nil
 		}
 	}
 	return permanent(fmt.Errorf("record %v at offset %d: table %v cannot be shared: %s: run the pipeline without cluster, or leave the table out",
-		e.Partition, e.Offset, en.target.Table.Name, why))
+		e.Partition, e.Offset, t.Table.Name, why))
 }
 
 // dependsOn says which rows of other slots an event may depend on; empty: none.
-func dependsOn(e *debezium.Event, en *entry) string {
-	t := en.target
+func dependsOn(e *debezium.Event, t *sqlgen.Target, rules *sqlgen.Rules) string {
 	switch {
 	case t.Table.Tied:
 		return "the target checks its foreign keys, and the tables that they refer to may be in other slots (a role that may set session_replication_role is not checked)"
-	case e.Op == debezium.Truncate && en.rules().Truncate != sqlgen.TruncateIgnore:
+	case e.Op == debezium.Truncate && rules.Truncate != sqlgen.TruncateIgnore:
 		return "it was truncated at the source, and rows in other partitions of its topic may come before or after that"
 	case t.Trades():
 		return "it has a unique index besides its key, and rows in other partitions of its topic may give up the values that this one takes"
@@ -277,16 +274,17 @@ func dependsOn(e *debezium.Event, en *entry) string {
 	return ""
 }
 
-// isShared asks once for each topic.
-func (r *router) isShared(ctx context.Context, topic string) (bool, error) {
-	shared, known := r.sharing[topic]
-	if known {
-		return shared, nil
+// askedOnce returns ask, which is asked once for each topic, for a run's router.
+func askedOnce(ask func(context.Context, string) (bool, error)) func(context.Context, string) (bool, error) {
+	known := map[string]bool{}
+	return func(ctx context.Context, topic string) (bool, error) {
+		if shared, ok := known[topic]; ok {
+			return shared, nil
+		}
+		shared, err := ask(ctx, topic)
+		if err == nil {
+			known[topic] = shared
+		}
+		return shared, err
 	}
-	shared, err := r.shared(ctx, topic)
-	if err != nil {
-		return false, fmt.Errorf("ask for the partitions of topic %s: %w", topic, err)
-	}
-	r.sharing[topic] = shared
-	return shared, nil
 }

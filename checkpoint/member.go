@@ -312,7 +312,10 @@ func (m *member) runSlot(ctx context.Context, slot int) (err error) {
 	}()
 	c.begin = func(ctx context.Context) bool { return m.heard.after(ctx, time.Now()) }
 	if !m.Standby {
-		c.origin, c.shared = m.part(m.founding, slot), m.Shared
+		c.origin = m.part(m.founding, slot)
+		if m.Shared != nil {
+			c.shared = askedOnce(m.Shared)
+		}
 		c.Sink, c.failed = heir{c.Sink, m.Pipeline}, map[string]bool{}
 	}
 	m.view.watch(slot, &c)

@@ -37,7 +37,6 @@ type router struct {
 	place   *placement
 	ends    map[debezium.Partition]int64 // where the partitions ended at start, or the run ends
 	limits  map[debezium.Partition]int64 // where partitions are not read any further
-	sharing map[string]bool              // whether a topic's partitions are in several slots, once it was asked for
 	reader  Reader
 	cuts    chan<- *barrier
 	saved   <-chan Checkpoint
@@ -77,7 +76,7 @@ func newRouter(r *run, t *tables, aside *letters, lanes []*lane, reader Reader, 
 		run: r, tables: t, aside: aside, lanes: lanes, place: newPlacement(len(lanes), r.Delivery == OnePhase), reader: reader, ends: ends, cuts: cuts, saved: saved,
 		held:      map[debezium.Partition]*held{},
 		positions: r.last.Positions.Clone(), ahead: r.last.Ahead, next: r.last.ID + 1,
-		counts: map[sourceTable]*count{}, sharing: map[string]bool{},
+		counts: map[sourceTable]*count{},
 		limits: map[debezium.Partition]int64{}, lags: map[debezium.Partition]int64{}, left: map[debezium.Partition]int64{},
 		lastCut: time.Now(), halves: map[debezium.Partition]time.Time{},
 	}
@@ -345,14 +344,11 @@ func (r *router) route(ctx context.Context, j *job) (whole bool, _ error) {
 			r.progress.Repeated++
 			continue
 		}
-		if err := r.mayShare(ctx, e, en); err != nil {
-			return false, err
-		}
 		r.noteHalf(e)
 		if t == nil || applied(r.ahead, t, e) { // invariant 10
 			continue
 		}
-		it, err := r.passed(j, i, as) // a letter takes the record's lane: invariants 10 and 16
+		it, err := r.passed(ctx, j, i, as) // a letter takes the record's lane: invariants 10 and 16
 		if err != nil {
 			return false, err
 		}

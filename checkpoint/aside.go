@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,12 +97,16 @@ func (r *router) setAside(record *debezium.Record, source, key string, cause *sq
 		return item{}, err
 	}
 	r.progress.Aside++
+	r.asides[refusedCount{cmp.Or(t.Source, t.Topic), cause.Class}]++
 	if cause.Class != Follows {
 		r.Log.Warn("setting a record aside", "pipeline", r.Pipeline, "topic", t.Topic, "partition", t.Partition, "offset", t.Offset,
 			"table", t.Source, "class", t.Class, "error", t.Cause)
 		if r.aside.causes++; r.aside.causes > maxAside {
 			return item{}, tooManyAside(cause)
 		}
+	}
+	if r.LetterTopic != nil {
+		r.aside.copies = append(r.aside.copies, t)
 	}
 	r.aside.rows[txnsink.LetterKey{Topic: t.Topic, RowKey: t.RowKey}] = true
 	if len(r.aside.rows) > maxAsideRows {

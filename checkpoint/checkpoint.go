@@ -66,5 +66,7 @@ type Reader interface {
 	Hold(p debezium.Partition, hold bool)
 	// Ends is each known partition's last stable offset as it is now.
 	Ends(ctx context.Context) (map[debezium.Partition]int64, error)
+	// EndOf is the same of the only partition of a topic that is not read.
+	EndOf(ctx context.Context, topic string) (int64, error)
 	Close() error
 }

@@ -26,8 +26,9 @@ type barrier struct {
 	savepoint bool
 	lanes     int
 	told      Completed
-	passed    chan passed   // with room for every lane
-	committed chan struct{} // closed when the transactions are: lanes may begin new ones
+	letters   []*txnsink.Letter // to be copied
+	passed    chan passed       // with room for every lane
+	committed chan struct{}     // closed when the transactions are: lanes may begin new ones
 }
 
 // passed is what a lane adds to a barrier.
@@ -109,6 +110,9 @@ func (c *committer) complete(ctx context.Context, b *barrier) error {
 	}
 	applyLog := func() error { return c.applyLogged(ctx, false) }
 	pruneLog := func() error { return c.WriteAhead.Prune(ctx, c.Pipeline, c.last.Epoch, c.last.ID) }
+	if err == nil && len(b.letters) > 0 {
+		err = c.LetterTopic.Copy(ctx, c.Pipeline, b.letters)
+	}
 	if err == nil {
 		switch c.Delivery {
 		case TwoPhase:

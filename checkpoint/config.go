@@ -50,7 +50,8 @@ type Config struct {
 
 	Tables TablesConfig
 
-	Letters Letters // where records that cannot be decoded or stored are set aside; nil: such a record ends the pipeline
+	Letters     Letters     // where records that cannot be decoded or stored are set aside; nil: such a record ends the pipeline
+	LetterTopic LetterTopic // takes copies of them; nil: nobody does
 
 	// Deduplicate drops events that their source's own position shows to be sent again, as Debezium does after it
 	// restarted.
@@ -95,6 +96,7 @@ type Progress struct {
 	Repeated   int64                    // events dropped since the start of the run, because they were sent again
 	Skipped    int64                    // records that change no row since the start of the run: logical messages, tombstones, heartbeats and the like
 	Aside      int64                    // records set aside since the start of the run, with those that follow others of their row
+	AsideRows  int64                    // rows that wait, because records of theirs are set aside
 	DDL        map[sqlgen.DDLKind]int64 // statements since the start of the run that changed the target's schema; not to be changed
 	Checkpoint int64                    // the last one saved
 	Oldest     time.Time                // when the source committed the oldest event that was read and is in no complete checkpoint; zero: there is none

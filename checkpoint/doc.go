@@ -73,6 +73,8 @@
 //  15. Between two barriers the rows that depend on each other are on one lane (placement.go).
 //  16. A record that is set aside is a row of the table of letters, written by the lane of the record's own table. While a row has
 //     letters its later records become letters too; it ceases to have them only while nothing is in flight.
+//  17. A batch of rows is routed when the schema-change topic was read as far as it was when the batch had come. A change is written
+//     before the rows that follow it, and not every row shows by its columns that it follows one.
 //
 // # Several processes
 //

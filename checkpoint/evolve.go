@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,22 +44,53 @@ func (t *tables) readNotes(ctx context.Context) error {
 // known returns the note of a source table.
 func (t *tables) known(name sourceTable) *tableNote { return t.notes[name.String()] }
 
-// applied says whether the target has what v says, or something later. Without a note it may be in the target by the name that it was
-// given afterwards. A note of v's name may be of a table that took the name later: then v is past, unless the target has v's
-// table by a former name still.
+// holds returns the version at which the target has v's table; nil: it has not been given it, or does not have it any more.
+func (t *tables) holds(v *version) *version {
+	if v.table == nil {
+		v = v.was
+	}
+	first := v
+	for first != nil && first.was != nil {
+		first = first.was
+	}
+	for u := first; u != nil; u = u.next {
+		if t.noted(u.name) == u {
+			return u
+		}
+	}
+	return nil
+}
+
+// applied says whether the target has what v says, or something later. Of a table that the target does not have it is as if it had,
+// as far as the tables are that share its names: it is past, or its first row makes it as it was by then.
 func (t *tables) applied(v *version) bool {
-	past := false
-	for u := v; u != nil; u = u.next {
-		n := t.known(u.name)
-		if n == nil || !n.covers(u) {
+	if v.moved != nil {
+		v = v.moved
+	}
+	if h := t.holds(v); h != nil {
+		return v.table != nil && v.nth <= h.nth
+	}
+	return v.nth <= t.reach(v.name)
+}
+
+// reach is how far the tables are that share name: the last version that one of them had when it was noted; -1: none is noted.
+func (t *tables) reach(name sourceTable) int {
+	last := -1
+	kin := t.history.names(name)
+	for _, as := range kin {
+		n := t.known(as)
+		if n == nil {
 			continue
 		}
-		if u.table == nil || t.leads(u) {
-			return true
+		for _, k := range kin {
+			for _, v := range t.history.versions[k] {
+				if v.nth > last && n.covers(v) {
+					last = v.nth
+				}
+			}
 		}
-		past = true
 	}
-	return past && !t.has(v)
+	return last
 }
 
 // covers says whether the target had v, or something later of its name, when the note was written.
@@ -97,61 +129,26 @@ func (t *tables) define(ctx context.Context, ddl []sqlgen.DDL, changed map[sourc
 	return nil
 }
 
-// steps returns the versions that are to be applied so that the target has v, in order. A table that the target has not been
-// given begins at v: how it came to be does not matter, unless it was one that the target has.
+// steps returns the versions that are to be applied, in order, so that the target's tables that share v's names are all as they were
+// at v, or later if one of them is: at each time of the source a name is one table's. A table that the target does not have
+// begins with a row of its own.
 func (t *tables) steps(v *version) []*version {
+	most := max(v.nth, t.reach(v.name))
 	var out []*version
-	seen := map[*version]bool{}
-	var collect func(v *version)
-	collect = func(v *version) {
-		list := t.history.versions[v.name]
-		list = list[:slices.Index(list, v)+1]
-		if t.known(v.name) == nil {
-			first := slices.IndexFunc(list, func(u *version) bool { return u.was != nil && u.was.name != u.name && t.has(u.was) })
-			if first < 0 {
-				first = len(list)
+	for _, name := range t.history.names(v.name) {
+		for _, u := range t.history.versions[name] {
+			if u.nth <= most && t.lacks(u) {
+				out = append(out, u)
 			}
-			list = list[first:]
-		}
-		for _, u := range list {
-			if seen[u] || t.applied(u) {
-				continue
-			}
-			seen[u] = true
-			if u.moved != nil {
-				collect(u.moved)
-				continue
-			}
-			if u.was != nil && u.was.name != u.name {
-				collect(u.was)
-			}
-			out = append(out, u)
 		}
 	}
-	collect(v)
+	slices.SortFunc(out, func(a, b *version) int { return cmp.Compare(a.nth, b.nth) })
 	return out
 }
 
-// has says whether the target was given the table of v, or what became it. A note of its name may be of another table, which took the
-// name when this one, without a row, had left it.
-func (t *tables) has(v *version) bool {
-	for ; v != nil; v = v.was {
-		if t.leads(v) {
-			return true
-		}
-	}
-	return false
-}
-
-// leads says whether what the target has by v's name is v's table, then or later.
-func (t *tables) leads(v *version) bool {
-	noted := t.noted(v.name)
-	for u := v; u != nil && noted != nil; u = u.next {
-		if u == noted {
-			return true
-		}
-	}
-	return false
+// lacks says whether v is a change of a table that the target has, and is to be applied.
+func (t *tables) lacks(v *version) bool {
+	return v.moved == nil && v.was != nil && t.holds(v) != nil && !t.applied(v)
 }
 
 // noted returns the version of the table of this name that the target has; nil: it has none.
@@ -169,30 +166,18 @@ func (t *tables) noted(name sourceTable) *version {
 	return nil
 }
 
-// step brings the target to v from the version before. e is the event that asks for it; nil: there is none.
+// step brings a table that the target has to v from the version before. e is the event that asks for it; nil: there is none.
 func (t *tables) step(ctx context.Context, v *version, e *debezium.Event) error {
-	was := v.name
-	if v.was != nil {
-		was = v.was.name
-	}
+	was := v.was.name
 	old := t.known(was)
-	if v.was != nil && !t.leads(v.was) {
-		old = nil
-	}
-	n := &tableNote{At: v.at, Offset: v.offset, Table: v.table}
+	n := &tableNote{target: old.target, At: v.at, Offset: v.offset, Topic: old.Topic, Table: v.table}
 	changed := map[sourceTable]*tableNote{v.name: n}
-	if old != nil {
-		n.target, n.Topic = old.target, old.Topic
-	}
-	if was != v.name && old != nil {
+	if was != v.name {
 		changed[was] = &tableNote{target: old.target, At: v.at, Offset: v.offset, Topic: old.Topic}
 		n.Topic = t.topicOf(v.name)
 	}
-	if en := t.entry(v.name); en.skip || old == nil || old.Table == nil || v.was == nil {
-		if en.skip || v.table == nil {
-			return t.define(ctx, nil, changed)
-		}
-		return t.begin(ctx, v, e)
+	if t.entry(v.name).skip {
+		return t.define(ctx, nil, changed)
 	}
 	ddl, err := t.transition(ctx, v, old, n, e)
 	if err != nil {
@@ -209,20 +194,10 @@ func (t *tables) step(ctx context.Context, v *version, e *debezium.Event) error 
 	return nil
 }
 
-// begin makes the table of v, which the source has made or has made anew.
-func (t *tables) begin(ctx context.Context, v *version, e *debezium.Event) error {
-	if e == nil || tableOf(e) != v.name {
-		return nil // its first row makes it
-	}
-	_, err := t.found(ctx, v.name, v, e)
-	t.forget()
-	return err
-}
-
 // transition plans the DDL from what old says to v, and completes n, the note of v.
 func (t *tables) transition(ctx context.Context, v *version, old, n *tableNote, e *debezium.Event) ([]sqlgen.DDL, error) {
 	rules := t.entry(v.name).rules()
-	from, err := t.arranged(t.entry(v.wasName()).rules(), *old.Table, old.target)
+	from, err := t.arranged(t.entry(v.was.name).rules(), *old.Table, old.target)
 	if err != nil {
 		return nil, err
 	}
@@ -254,13 +229,6 @@ func (t *tables) transition(ctx context.Context, v *version, old, n *tableNote, 
 		return nil, nil
 	}
 	return t.plan(evolution, v.name)
-}
-
-func (v *version) wasName() sourceTable {
-	if v.was != nil {
-		return v.was.name
-	}
-	return v.name
 }
 
 // plan asks the dialect, and says what the target keeps.

@@ -307,6 +307,39 @@ func TestRowWaitsForTheChangeBeforeIt(t *testing.T) {
 	}
 }
 
+// TestChangesAreReadBeforeTheRowsThatFollowThem: the rows of before and after have the same columns, and come at once.
+func TestChangesAreReadBeforeTheRowsThatFollowThem(t *testing.T) {
+	t.Parallel()
+	for what, ddl := range map[string]func(*world){
+		"emptied": func(w *world) { w.log.change(2010, "TRUNCATE TABLE pet") },
+		"made anew": func(w *world) {
+			w.log.change(2010, "DROP TABLE pet", drop("pet"))
+			w.log.change(2011, "CREATE TABLE pet (id INT PRIMARY KEY, kind VARCHAR(9))", shape("CREATE", "pet", "id", "kind"))
+		},
+		"another": func(w *world) {
+			w.log.change(2010, "RENAME TABLE pet TO old", shape("ALTER", "old", "id", "kind"))
+			w.log.change(2011, "CREATE TABLE pet (id INT PRIMARY KEY, kind VARCHAR(9))", shape("CREATE", "pet", "id", "kind"))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := &world{log: &memoryLog{late: true}, database: sinktest.NewMemory(), store: &memoryStore{}}
+				w.log.change(2000, "CREATE TABLE pet (id INT PRIMARY KEY, kind VARCHAR(9))", shape("CREATE", "pet", "id", "kind"))
+				ddl(w)
+				w.log.add(debezium.Partition{Topic: "s.d.pet"}, 0, rowAt(2005, "pet", "c", "", `{"id":1,"kind":"cat"}`))
+				w.log.add(debezium.Partition{Topic: "s.d.pet"}, 0, rowAt(2020, "pet", "c", "", `{"id":2,"kind":"dog"}`))
+				if _, err := w.start(t.Context(), checkpoint.TwoPhase, fault{}, evolving); err != nil {
+					t.Fatal(err)
+				}
+				if got, want := w.database.Rows(schema.Name{Table: "pet"}), []string{"2|dog"}; !slices.Equal(got, want) {
+					t.Errorf("pet = %q, want %q", got, want)
+				}
+			})
+		})
+	}
+}
+
 // TestRefusedRowMayFollowAChangeThatItDoesNotShow: a wider text has the same shape in an event.
 func TestRefusedRowMayFollowAChangeThatItDoesNotShow(t *testing.T) {
 	t.Parallel()
@@ -340,4 +373,28 @@ func (u *unseenChange) History(ctx context.Context, topic string, from int64) ([
 		u.then = nil
 	}
 	return records, next, err
+}
+
+// TestRefusedRowMayFollowAChangeFoundMeanwhile: the change was read while the row waited to be applied, so that there is nothing more
+// to be read when the row is refused.
+func TestRefusedRowMayFollowAChangeFoundMeanwhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{log: &memoryLog{}, database: sinktest.NewMemory(), store: &memoryStore{}}
+		needed := strings.ReplaceAll(shape("CREATE", "pet", "id", "kind"), `"optional":true`, `"optional":false`)
+		w.log.change(2000, "CREATE TABLE pet (id INT PRIMARY KEY, kind VARCHAR(9) NOT NULL)", needed)
+		w.log.add(debezium.Partition{Topic: "s.d.pet"}, 0, rowAt(2005, "pet", "c", "", `{"id":1,"kind":"cat"}`))
+		w.log.add(debezium.Partition{Topic: "s.d.pet"}, 0, rowAt(2020, "pet", "c", "", `{"id":2,"kind":null}`))
+		err := later(t, w, func() {
+			time.Sleep(500 * time.Millisecond) // the rows are routed, and applied after 10 s or when the change is found
+			w.log.change(2010, "ALTER TABLE pet MODIFY kind VARCHAR(9) NULL", shape("ALTER", "pet", "id", "kind"))
+			time.Sleep(time.Minute)
+		}, evolving, func(c *checkpoint.Config) { c.Interval, c.MinInterval, c.Rows = 10*time.Second, 10*time.Second, 1000 })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := w.database.Rows(schema.Name{Table: "pet"}), []string{"1|cat", "2|NULL"}; !slices.Equal(got, want) {
+			t.Errorf("pet = %q, want %q", got, want)
+		}
+	})
 }

@@ -251,6 +251,10 @@ func (r faultyReader) Ends(ctx context.Context) (map[debezium.Partition]int64, e
 	return call1(r.p, func() (map[debezium.Partition]int64, error) { return r.Reader.Ends(ctx) })
 }
 
+func (r faultyReader) EndOf(ctx context.Context, topic string) (int64, error) {
+	return call1(r.p, func() (int64, error) { return r.Reader.EndOf(ctx, topic) })
+}
+
 func (r faultyReader) Next(ctx context.Context) (debezium.Batch, error) {
 	return call1(r.p, func() (debezium.Batch, error) { return r.Reader.Next(ctx) })
 }

@@ -15,16 +15,30 @@ const followEvery = time.Second
 // written before them is: a look finds them, the next one takes the partitions' ends (what was written before a record may
 // become visible a little after it), and when these are reached it is their turn.
 type following struct {
+	read   time.Time // when it was last begun to look whether the topic has grown
 	looked time.Time
 	end    int64 // in the schema-change topic: records before it are considered; 0: none are
 	marks  map[debezium.Partition]int64
 }
 
 // held is a partition whose rows wait for those of another topic: its table was renamed, and what was written under its former
-// name comes first.
+// name comes first. Tables that trade names and trade them back make two topics wait for each other by turns; no two do at once, as
+// what a row waits for was written before it.
 type held struct {
-	jobs  []*job                       // at most those that were read before the reader learned of it
-	until map[debezium.Partition]int64 // positions to be reached
+	jobs  []*job // at most those that were read before the reader learned of it
+	waits []earlier
+	since time.Time // when its next record was written; what was written before it is visible settles later
+	until []mark    // nil: the ends were not looked at since
+}
+
+// settles is how much later than a record those of other topics may become visible that were written before it.
+const settles = time.Second
+
+// mark is what a held partition waits for: a position to be reached, or a row that was written after a rename to be the next.
+type mark struct {
+	partition debezium.Partition
+	offset    int64
+	left      *version
 }
 
 // prepare makes the table of event i of j ready. It reports true if the partition is held from that event on.
@@ -71,22 +85,13 @@ func (r *router) quiesce(ctx context.Context) error {
 
 // hold withholds a partition if rows of other topics come before its next one.
 func (r *router) hold(ctx context.Context, j *job, i int) (bool, error) {
-	topics := r.tables.waitsFor(&j.events[i])
-	if len(topics) == 0 {
+	h := &held{jobs: []*job{j}, waits: r.tables.waitsFor(&j.events[i])}
+	if len(h.waits) == 0 {
 		return false, nil
 	}
-	ends, err := r.reader.Ends(ctx)
-	if err != nil {
+	h.since = j.batch.Records[i].Time
+	if free, err := r.free(ctx, h); err != nil || free {
 		return false, err
-	}
-	h := &held{jobs: []*job{j}, until: map[debezium.Partition]int64{}}
-	for p, end := range ends {
-		if slices.Contains(topics, p.Topic) && r.positions[p].Offset < end && r.held[p] == nil {
-			h.until[p] = end
-		}
-	}
-	if len(h.until) == 0 {
-		return false, nil
 	}
 	j.from = i
 	p := j.batch.Partition
@@ -107,36 +112,80 @@ func (r *router) reached(marks map[debezium.Partition]int64) bool {
 	return true
 }
 
-// release routes what was held of partitions whose wait is over. That may end the wait of others.
-func (r *router) release(ctx context.Context) error {
-	for {
-		p, ok := r.free()
-		if !ok {
-			return nil
+// free says whether h waits for nothing more.
+func (r *router) free(ctx context.Context, h *held) (bool, error) {
+	if time.Since(h.since) < settles {
+		return false, nil
+	}
+	if h.until == nil {
+		ends, err := r.reader.Ends(ctx)
+		if err != nil {
+			return false, err
 		}
-		h := r.held[p]
-		delete(r.held, p)
-		r.reader.Hold(p, false)
-		for _, j := range h.jobs {
-			if again := r.held[p]; again != nil {
-				again.jobs = append(again.jobs, j)
-				continue
-			}
-			if err := r.process(ctx, j); err != nil {
-				return err
+		h.until = []mark{}
+		for _, w := range h.waits {
+			for p, end := range ends {
+				if p.Topic == w.topic {
+					h.until = append(h.until, mark{p, end, w.left})
+				}
 			}
 		}
 	}
+	return !slices.ContainsFunc(h.until, func(m mark) bool { return !r.met(m) }), nil
 }
 
-// free returns a partition that is held and waits for nothing more.
-func (r *router) free() (debezium.Partition, bool) {
-	for p, h := range r.held {
-		if r.reached(h.until) {
-			return p, true
+// met says whether nothing that m is about is left to be routed.
+func (r *router) met(m mark) bool {
+	end := m.offset
+	if at, ends := r.limits[m.partition]; ends {
+		end = min(end, at)
+	}
+	if r.positions[m.partition].Offset >= end {
+		return true
+	}
+	h := r.held[m.partition]
+	if h == nil {
+		return false
+	}
+	next, ok := h.jobs[0].events[h.jobs[0].from].Source.Position()
+	return !ok || !m.left.after(next)
+}
+
+// release routes what was held of partitions whose wait is over. That may end the wait of others.
+func (r *router) release(ctx context.Context) error {
+	for released := true; released; {
+		released = false
+		for p, h := range r.held {
+			free, err := r.free(ctx, h)
+			if err != nil {
+				return err
+			}
+			if !free {
+				continue
+			}
+			if err := r.resume(ctx, p, h); err != nil {
+				return err
+			}
+			released = true
 		}
 	}
-	return debezium.Partition{}, false
+	return nil
+}
+
+// resume routes what was held of p, until it is held again.
+func (r *router) resume(ctx context.Context, p debezium.Partition, h *held) error {
+	delete(r.held, p)
+	r.reader.Hold(p, false)
+	for _, j := range h.jobs {
+		if again := r.held[p]; again != nil {
+			again.jobs = append(again.jobs, j)
+			continue
+		}
+		if err := r.process(ctx, j); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // follow looks for schema changes, at most once in followEvery, and applies those whose turn it is.
@@ -153,16 +202,8 @@ func (r *router) follow(ctx context.Context) error {
 			return err
 		}
 	}
-	before := r.tables.history.next
-	if err := r.tables.history.read(ctx); err != nil {
+	if err := r.catchUp(ctx); err != nil {
 		return err
-	}
-	if r.tables.history.next != before {
-		// What was folded for a table goes before what its new target is given.
-		if err := r.sendItems(ctx, make([][]item, len(r.lanes)), true); err != nil {
-			return err
-		}
-		r.tables.forget()
 	}
 	switch {
 	case f.marks != nil:
@@ -178,6 +219,24 @@ func (r *router) follow(ctx context.Context) error {
 	return nil
 }
 
+// catchUp reads the schema-change topic as far as it is now.
+func (r *router) catchUp(ctx context.Context) error {
+	r.ddl.read = time.Now()
+	end, err := r.reader.EndOf(ctx, r.Tables.SchemaTopic)
+	if err != nil || end <= r.tables.history.next {
+		return err
+	}
+	if err := r.tables.history.read(ctx); err != nil {
+		return err
+	}
+	// What was folded for a table goes before what its new target is given.
+	if err := r.sendItems(ctx, make([][]item, len(r.lanes)), true); err != nil {
+		return err
+	}
+	r.tables.forget()
+	return nil
+}
+
 // apply applies the schema changes in records before the offset end that no row has asked for.
 func (r *router) apply(ctx context.Context, end int64) error {
 	if len(r.tables.pending(end)) == 0 {
@@ -189,12 +248,9 @@ func (r *router) apply(ctx context.Context, end int64) error {
 	if err := r.quiesce(ctx); err != nil {
 		return err
 	}
-	// A table that was renamed may have been renamed once more.
-	for list, before := r.tables.pending(end), []*version(nil); !slices.Equal(list, before); list, before = r.tables.pending(end), list {
-		for _, v := range list {
-			if err := r.tables.bring(ctx, &need{steps: r.tables.steps(v)}, nil); err != nil {
-				return err
-			}
+	for _, v := range r.tables.pending(end) {
+		if err := r.tables.bring(ctx, &need{steps: r.tables.steps(v)}, nil); err != nil {
+			return err
 		}
 	}
 	r.progress.DDL = r.tables.ddl

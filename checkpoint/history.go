@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"replicator/debezium"
@@ -22,13 +23,16 @@ type history struct {
 	next     int64 // offset in the topic; -1: its beginning
 	began    int64 // next, after the topic was read first
 	versions map[sourceTable][]*version
-	waited   map[sourceTable]bool // tables that the topic did not describe in time
-	last     map[string]*recorded // by database: where its last change stands
+	all      []*version                    // in the order in which the source made them
+	kin      map[sourceTable][]sourceTable // names that tables have passed on to each other, each with all of them
+	waited   map[sourceTable]bool          // tables that the topic did not describe in time
+	last     map[string]*recorded          // by database: where its last change stands
 }
 
 // version is a table from a position of the source on.
 type version struct {
 	name   sourceTable
+	nth    int                  // in history.all
 	at     debezium.LogPosition // zero: the record does not say
 	offset int64                // of the record in the topic
 	ddl    string
@@ -51,7 +55,7 @@ type recorded struct {
 
 func newHistory(c Config) *history {
 	return &history{
-		Config: c, next: -1, versions: map[sourceTable][]*version{}, waited: map[sourceTable]bool{},
+		Config: c, next: -1, versions: map[sourceTable][]*version{}, kin: map[sourceTable][]sourceTable{}, waited: map[sourceTable]bool{},
 		last: map[string]*recorded{},
 	}
 }
@@ -247,6 +251,25 @@ func (h *history) at(name sourceTable, s *debezium.Source) *version {
 		}
 	}
 	return found
+}
+
+// names returns name and those that its tables have had before or after, or tables that they met there.
+func (h *history) names(name sourceTable) []sourceTable {
+	if kin := h.kin[name]; kin != nil {
+		return kin
+	}
+	return []sourceTable{name}
+}
+
+// join notes that a table of one name was given the other.
+func (h *history) join(a, b sourceTable) {
+	if slices.Contains(h.names(a), b) {
+		return
+	}
+	kin := slices.Concat(h.names(a), h.names(b))
+	for _, name := range kin {
+		h.kin[name] = kin
+	}
 }
 
 // until returns the version of the same table that follows v; nil: none is known.

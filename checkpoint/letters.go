@@ -30,6 +30,13 @@ type Letters interface {
 	DecidedLetters(ctx context.Context, pipeline string, limit int) ([]txnsink.Letter, error)
 }
 
+// LetterTopic takes copies of the letters of a checkpoint, before the checkpoint is prepared, saved or committed: each letter is there
+// at least once. A checkpoint that failed then comes again, and its letters with it; if the cause has gone meanwhile, the topic has a
+// letter of a record that was applied.
+type LetterTopic interface {
+	Copy(ctx context.Context, pipeline string, letters []*txnsink.Letter) error
+}
+
 // What an operator decides about a letter.
 const (
 	RetryLetter = "retry" // apply it
@@ -115,6 +122,7 @@ type letters struct {
 	target *sqlgen.Target             // the table of letters
 	lanes  []*sqlgen.Target           // by lane: each folds with its own
 	rows   map[txnsink.LetterKey]bool // rows whose later records follow
+	copies []*txnsink.Letter          // set aside since the last cut, for the topic
 	causes int                        // records set aside since the last cut, each for a cause of its own
 	looked time.Time
 }
@@ -147,6 +155,16 @@ func newLetters(ctx context.Context, c *Config) (*letters, error) {
 		l.rows[k] = true
 	}
 	return l, nil
+}
+
+// cut returns the copies that the next checkpoint has for the topic.
+func (l *letters) cut() []*txnsink.Letter {
+	if l == nil {
+		return nil
+	}
+	out := l.copies
+	l.copies = nil
+	return out
 }
 
 // forLane has the letters among a lane's items folded with the lane's own target.

@@ -12,7 +12,8 @@ import (
 // StatementLog keeps the statements of checkpoints in write-ahead delivery, in parts. It is safe for concurrent use. Every
 // StatementLog passes storetest.RunLog.
 type StatementLog interface {
-	// Append keeps a part, durably. A transaction's parts are numbered from 0, and none is appended twice.
+	// Append keeps a part, durably, of a pipeline that was acquired from the store. A transaction's parts are numbered from 0, and none
+	// is appended twice.
 	Append(ctx context.Context, id txnsink.ID, part int, body []byte) error
 	// Read returns a part as it was appended, or ErrNotFound. A part that is damaged is an error that names it, and for
 	// which txnsink.Permanent is true.
@@ -55,7 +56,7 @@ func (t *loggedTxn) Apply(ctx context.Context, batch []sqlgen.Statement) error {
 			return permanent(fmt.Errorf("the log of transaction %v would take more than %d bytes: lower checkpoint.rows, or raise checkpoint.bytes", t.id, limit))
 		}
 		if err := t.WriteAhead.Append(ctx, t.id, t.parts, body); err != nil {
-			return fmt.Errorf("write part %d of transaction %v to the log: %w", t.parts, t.id, err)
+			return fmt.Errorf("write part %d of transaction %v to the log in checkpoint.store: %w", t.parts, t.id, err)
 		}
 		t.parts++
 		batch = batch[n:]
@@ -178,11 +179,11 @@ func (r *run) readPart(ctx context.Context, id txnsink.ID, part int) ([]sqlgen.S
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read transaction %v of the log: %w", id, err)
+		return nil, fmt.Errorf("read transaction %v of the log in checkpoint.store: %w", id, err)
 	}
 	statements, err := sqlgen.DecodeStatements(body)
 	if err != nil {
-		return nil, permanent(fmt.Errorf("read part %d of transaction %v of the log: %w", part, id, err))
+		return nil, permanent(fmt.Errorf("read part %d of transaction %v of the log in checkpoint.store: %w", part, id, err))
 	}
 	return statements, nil
 }

@@ -5,7 +5,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
+	"regexp"
 	"slices"
+	"strconv"
 	"sync"
 
 	"replicator/checkpoint"
@@ -128,8 +131,11 @@ func (s *memoryStore) Close() error { return nil }
 // memoryLog is a Source: a fixed log of partitions whose batches end where the log says.
 type memoryLog struct {
 	partitions map[debezium.Partition][]debezium.Batch
+	turns      *rand.Rand // whose turn it is; nil: one after the other
 	mu         sync.Mutex // of history, which may grow while processes run
 	history    []debezium.Record
+	late       bool // a schema change is visible when a row that follows it is
+	came       int  // the last position of a row that was read
 }
 
 // add appends a batch of values to a partition; gap is how many offsets after them hold nothing, as control
@@ -174,10 +180,54 @@ func (l *memoryLog) History(_ context.Context, _ string, from int64) ([]debezium
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	from = max(from, 0)
-	if from >= int64(len(l.history)) {
+	end := l.visible()
+	if from >= end {
 		return nil, from, nil
 	}
-	return l.history[from:], int64(len(l.history)), nil
+	return l.history[from:end], end, nil
+}
+
+// shown is where the schema-change topic ends.
+func (l *memoryLog) shown() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.visible()
+}
+
+// visible is the same; l.mu is held.
+func (l *memoryLog) visible() int64 {
+	n := 0
+	for n < len(l.history) && (!l.late || positionIn(l.history[n].Value) <= l.came) {
+		n++
+	}
+	return int64(n)
+}
+
+// see notes that the rows of a batch are visible, and so the schema changes before them.
+func (l *memoryLog) see(b *debezium.Batch) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.late {
+		return
+	}
+	for _, r := range b.Records {
+		l.came = max(l.came, positionIn(r.Value))
+	}
+}
+
+var position = regexp.MustCompile(`"pos":(\d+)`)
+
+// positionIn is the source's position in a record's value; 0: it has none.
+func positionIn(value []byte) int {
+	m := position.FindSubmatch(value)
+	if m == nil {
+		return 0
+	}
+	n, err := strconv.Atoi(string(m[1]))
+	if err != nil {
+		panic(err)
+	}
+	return n
 }
 
 type memoryReader struct {
@@ -201,6 +251,10 @@ func (r *memoryReader) Hold(p debezium.Partition, hold bool) {
 	}
 }
 
+func (r *memoryReader) EndOf(context.Context, string) (int64, error) {
+	return r.log.shown(), nil
+}
+
 func (r *memoryReader) Ends(context.Context) (map[debezium.Partition]int64, error) {
 	return r.End(), nil
 }
@@ -222,6 +276,7 @@ func (r *memoryReader) Next(ctx context.Context) (debezium.Batch, error) {
 		freed := r.freed
 		r.mu.Unlock()
 		if ok {
+			r.log.see(&b)
 			return b, nil
 		}
 		select {
@@ -233,6 +288,9 @@ func (r *memoryReader) Next(ctx context.Context) (debezium.Batch, error) {
 }
 
 func (r *memoryReader) next() (debezium.Batch, bool) {
+	if r.log.turns != nil && len(r.order) > 0 {
+		r.turn = r.log.turns.IntN(len(r.order))
+	}
 	for range r.order {
 		p := r.order[r.turn%len(r.order)]
 		r.turn++

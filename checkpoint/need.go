@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,9 +26,6 @@ func (t *tables) need(ctx context.Context, e *debezium.Event) (*need, error) {
 		return nil, err
 	}
 	if v := t.version(e); v != nil {
-		if t.applied(v) {
-			return &need{}, nil
-		}
 		return &need{steps: t.steps(v)}, nil
 	}
 	known := t.known(name)
@@ -146,36 +142,32 @@ func (t *tables) bring(ctx context.Context, n *need, e *debezium.Event) error {
 	return nil
 }
 
-// pending returns the versions that no row has asked for: of tables that the target has, from records before the offset end.
+// pending returns the changes of tables that the target has, in order, from records before the offset end.
 func (t *tables) pending(end int64) []*version {
 	var out []*version
-	for name, list := range t.history.versions {
-		n := t.known(name)
-		if n == nil || n.Table == nil {
-			continue
-		}
-		last := len(list) - 1
-		for last >= 0 && list[last].offset >= end {
-			last--
-		}
-		if last >= 0 && !t.applied(list[last]) {
-			out = append(out, list[last])
+	for _, v := range t.history.all {
+		if v.offset < end && t.lacks(v) {
+			out = append(out, v)
 		}
 	}
-	slices.SortFunc(out, func(a, b *version) int { return cmp.Compare(a.offset, b.offset) })
 	return out
 }
 
-// waitsFor returns the topics whose rows come before e's: those of its table's former names. A replay reads them again, so it
-// does not matter whether the target has the new name.
-func (t *tables) waitsFor(e *debezium.Event) []string {
-	var out []string
+// earlier are the rows that come before an event's: those in a topic from before its table left that topic's name.
+type earlier struct {
+	topic string
+	left  *version
+}
+
+// waitsFor returns what comes before e. A replay reads it again, so it does not matter whether the target has the new name.
+func (t *tables) waitsFor(e *debezium.Event) []earlier {
+	var out []earlier
 	for v := t.version(e); v != nil; v = v.was {
 		if v.was == nil || v.was.name == v.name {
 			continue
 		}
 		if topic := t.topicOf(v.was.name); topic != e.Partition.Topic {
-			out = append(out, topic)
+			out = append(out, earlier{topic, v})
 		}
 	}
 	return out
@@ -218,12 +210,12 @@ func (t *tables) canWiden(name sourceTable, row *sqlgen.RowError) bool {
 	return true
 }
 
-// arrived says whether the schema-change topic has more to say of a table than it had.
+// arrived says whether the schema-change topic has more to say of a table than it had when the run began. What was read meanwhile counts
+// too: the row may have been folded before.
 func (t *tables) arrived(ctx context.Context, name sourceTable) bool {
-	before := len(t.history.versions[name])
 	if err := t.history.read(ctx); err != nil {
 		t.Log.Debug("looking for schema changes after a refused row", "error", err)
 		return false
 	}
-	return len(t.history.versions[name]) > before
+	return slices.ContainsFunc(t.history.versions[name], func(v *version) bool { return v.offset >= t.history.began })
 }

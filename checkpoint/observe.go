@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"replicator/debezium"
+	"replicator/schema"
+	"replicator/sqlgen"
 	"replicator/txnsink"
 )
 
@@ -33,6 +35,7 @@ type Completed struct {
 	Bytes      int64 // as they were in Kafka
 	Phases     Phases
 	Tables     []TableCount                 // tables with events in this checkpoint
+	Aside      []AsideCount                 // records that were set aside in this checkpoint
 	Ends       map[debezium.Partition]int64 // last stable offsets as they were seen with the events
 }
 
@@ -52,6 +55,13 @@ type TableCount struct {
 	Ops            map[debezium.Op]int64
 	Last           time.Time // when the source committed the newest of them; zero: it does not say
 	Version        int64     // offset in the schema-change topic of the statement that made the table what it is; -1: none is known
+}
+
+// AsideCount is how many records of one table a checkpoint set aside for one class of reasons.
+type AsideCount struct {
+	Source  string // the source's table, or the topic of a record that does not tell
+	Class   sqlgen.Class
+	Records int64
 }
 
 // InDoubt lists the transactions that are prepared and not decided yet. An empty one says that there are none.
@@ -156,7 +166,7 @@ func FailedIn(err error) Part {
 
 // count is a table's events since the last cut. It belongs to the router.
 type count struct {
-	target string
+	target schema.Name
 	ops    map[debezium.Op]int64
 	lastMs int64
 	offset int64
@@ -169,12 +179,15 @@ func (c *count) add(e *debezium.Event) {
 
 // count returns the counter of a table, for as long as no checkpoint is cut.
 func (r *router) count(name sourceTable, en *entry) *count {
-	c := r.counts[name]
+	c := en.count
 	if c == nil {
-		c = &count{ops: map[debezium.Op]int64{}}
-		r.counts[name] = c
+		if c = r.counts[name]; c == nil {
+			c = &count{ops: map[debezium.Op]int64{}}
+			r.counts[name] = c
+		}
+		en.count = c
 	}
-	c.target, c.offset = en.target.Table.Name.String(), -1
+	c.target, c.offset = en.target.Table.Name, -1
 	if en.at != nil {
 		c.offset = en.at.offset
 	}
@@ -185,14 +198,37 @@ func (r *router) count(name sourceTable, en *entry) *count {
 func (r *router) counted() []TableCount {
 	out := make([]TableCount, 0, len(r.counts))
 	for name, c := range r.counts {
-		t := TableCount{Source: name.String(), Target: c.target, Ops: c.ops, Version: c.offset}
+		t := TableCount{Source: name.String(), Target: c.target.String(), Ops: c.ops, Version: c.offset}
 		if c.lastMs > 0 {
 			t.Last = time.UnixMilli(c.lastMs).UTC()
 		}
 		out = append(out, t)
+		r.tables.entry(name).count = nil
 	}
 	slices.SortFunc(out, func(a, b TableCount) int { return cmp.Compare(a.Source, b.Source) })
 	clear(r.counts)
+	return out
+}
+
+// refusedCount names what AsideCount counts.
+type refusedCount struct {
+	source string
+	class  sqlgen.Class
+}
+
+// countedAside returns what was set aside since the last cut, in order, and begins anew.
+func (r *router) countedAside() []AsideCount {
+	if len(r.asides) == 0 {
+		return nil
+	}
+	out := make([]AsideCount, 0, len(r.asides))
+	for k, n := range r.asides {
+		out = append(out, AsideCount{k.source, k.class, n})
+	}
+	slices.SortFunc(out, func(a, b AsideCount) int {
+		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Class, b.Class))
+	})
+	clear(r.asides)
 	return out
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -17,6 +18,7 @@ const readAhead = 8
 // which they were read and waits for each to be done.
 type job struct {
 	batch  debezium.Batch
+	came   time.Time
 	events []debezium.Event
 	from   int                           // the first of events that is still to be routed
 	bad    map[int]*debezium.RecordError // records that could not be decoded, where such are set aside; their events have no op
@@ -58,6 +60,7 @@ func (r *run) once(ctx context.Context) (err error) {
 	}
 	router := newRouter(r, tables, letters, lanes, reader, ends, cuts, saved)
 
+	r.running = true
 	outer := ctx
 	group, ctx := errgroup.WithContext(context.WithoutCancel(ctx))
 	for _, l := range lanes {
@@ -98,7 +101,7 @@ func read(ctx context.Context, reader Reader, decode, ordered chan<- *job) error
 		if err != nil {
 			return err
 		}
-		j := &job{batch: b, done: make(chan struct{})}
+		j := &job{batch: b, came: time.Now(), done: make(chan struct{})}
 		if err := send(ctx, ordered, j); err != nil {
 			return err
 		}

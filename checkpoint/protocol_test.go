@@ -397,29 +397,6 @@ func TestStopCutsALastCheckpoint(t *testing.T) {
 	})
 }
 
-// TestStopEndsRecovery: a source that does not open does not hold a stop up.
-func TestStopEndsRecovery(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		began := time.Now()
-		_, err := w.start(ctx, checkpoint.TwoPhase, fault{}, func(c *checkpoint.Config) { c.Source = silentSource{c.Source} })
-		if took := time.Since(began); err == nil || took > 2*time.Minute {
-			t.Errorf("Run = %v after %v", err, took)
-		}
-	})
-}
-
-// silentSource is a source whose brokers do not answer.
-type silentSource struct{ checkpoint.Source }
-
-func (silentSource) Open(ctx context.Context, _ debezium.Positions) (checkpoint.Reader, error) {
-	<-ctx.Done()
-	return nil, ctx.Err()
-}
-
 // TestBadRecordStops: a record that cannot be applied stops the pipeline at its offset, nothing of its checkpoint is
 // committed, and the next start stops at it again.
 func TestBadRecordStops(t *testing.T) {

@@ -21,11 +21,12 @@ type reading struct {
 
 // append adds a version of the table called name. was is what it continues, nil if it begins.
 func (r *reading) append(name sourceTable, table *schema.Table, was *version) *version {
-	v := &version{name: name, at: r.at, offset: r.event.Offset, ddl: r.event.Change.DDL, table: table, was: was}
+	v := &version{name: name, nth: len(r.all), at: r.at, offset: r.event.Offset, ddl: r.event.Change.DDL, table: table, was: was}
 	if was != nil && table != nil {
 		was.next = v
 	}
 	r.versions[name] = append(r.versions[name], v)
+	r.all = append(r.all, v)
 	return v
 }
 
@@ -98,6 +99,7 @@ func (r *reading) change(c *schema.Change) {
 	if to != name && was != nil {
 		gone := r.append(name, nil, nil)
 		gone.moved = v
+		r.join(name, to)
 	}
 	v.renames, v.dropped = renamesOf(c, was), map[string]bool{}
 	for _, col := range c.Dropped {

@@ -174,7 +174,7 @@ func (r *run) emptyLog(ctx context.Context) error {
 		}
 	}
 	if err := r.WriteAhead.Prune(ctx, r.Pipeline, r.last.Epoch, 0); err != nil {
-		return fmt.Errorf("prune the log of pipeline %s: %w", r.Pipeline, err)
+		return fmt.Errorf("prune the log of pipeline %s in checkpoint.store: %w", r.Pipeline, err)
 	}
 	return nil
 }

@@ -64,6 +64,7 @@ type router struct {
 	promised      []chan<- Checkpoint              // the outstanding checkpoint, which is a savepoint
 
 	counts  map[sourceTable]*count // since the last cut
+	asides  map[refusedCount]int64 // likewise: records set aside
 	oldest  time.Time              // of what was routed since the last cut; zero: nothing, or its age is not known
 	cutting time.Time              // likewise, of the outstanding checkpoint
 
@@ -76,7 +77,7 @@ func newRouter(r *run, t *tables, aside *letters, lanes []*lane, reader Reader, 
 		run: r, tables: t, aside: aside, lanes: lanes, place: newPlacement(len(lanes), r.Delivery == OnePhase), reader: reader, ends: ends, cuts: cuts, saved: saved,
 		held:      map[debezium.Partition]*held{},
 		positions: r.last.Positions.Clone(), ahead: r.last.Ahead, next: r.last.ID + 1,
-		counts: map[sourceTable]*count{},
+		counts: map[sourceTable]*count{}, asides: map[refusedCount]int64{},
 		limits: map[debezium.Partition]int64{}, lags: map[debezium.Partition]int64{}, left: map[debezium.Partition]int64{},
 		lastCut: time.Now(), halves: map[debezium.Partition]time.Time{},
 	}
@@ -107,6 +108,12 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job) error {
 		if err := r.decideLetters(ctx); err != nil {
 			return err
 		}
+		paused, change := r.Gate.state()
+		if !ending && !paused && (!r.outstanding || !r.full()) {
+			if err := r.release(ctx); err != nil {
+				return err
+			}
+		}
 		ending = ending || r.UntilCaughtUp && r.toGo == 0
 		if !r.outstanding {
 			if r.due(time.Now(), ending, len(ordered) == 0) {
@@ -118,7 +125,6 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job) error {
 			}
 		}
 		jobs := ordered
-		paused, change := r.Gate.state()
 		if ending || paused || r.outstanding && r.full() {
 			jobs = nil
 		}
@@ -235,15 +241,17 @@ func (r *router) take(ctx context.Context, j *job) error {
 		return ctx.Err()
 	case <-j.done:
 	}
+	if r.Tables.SchemaTopic != "" && !j.came.Before(r.ddl.read) { // invariant 17
+		if err := r.catchUp(ctx); err != nil {
+			return err
+		}
+	}
 	r.limit(j)
 	if h := r.held[j.batch.Partition]; h != nil {
 		h.jobs = append(h.jobs, j)
 		return nil
 	}
-	if err := r.process(ctx, j); err != nil {
-		return err
-	}
-	return r.release(ctx)
+	return r.process(ctx, j)
 }
 
 func (r *router) process(ctx context.Context, j *job) error {
@@ -322,8 +330,8 @@ func (r *router) route(ctx context.Context, j *job) (whole bool, _ error) {
 			if hold, err := r.prepare(ctx, j, i); err != nil || hold {
 				return false, locate(err, e)
 			}
-			if before != nil && r.tables.entry(tableOf(e)).target != before {
-				// The table's rows so far were folded for its former shape: they are applied first.
+			if taken := r.tables.take(tableOf(e)); taken || before != nil && r.tables.entry(tableOf(e)).target != before {
+				// The table's rows so far were folded for its former shape or name: they are applied first.
 				if err := r.sendItems(ctx, items, true); err != nil {
 					return false, err
 				}
@@ -418,8 +426,8 @@ func (r *router) noteHalf(e *debezium.Event) {
 func (r *router) cut(ctx context.Context) error {
 	r.ahead = beyond(r.ahead, r.positions)
 	b := &barrier{
-		told: Completed{Cut: time.Now(), Bytes: r.bytes, Tables: r.counted(), Ends: r.endsSeen()},
-		id:   r.next, positions: r.positions.Clone(), ahead: r.ahead, rows: r.rows, savepoint: len(r.asked) > 0,
+		told: Completed{Cut: time.Now(), Bytes: r.bytes, Tables: r.counted(), Aside: r.countedAside(), Ends: r.endsSeen()}, letters: r.aside.cut(),
+		id: r.next, positions: r.positions.Clone(), ahead: r.ahead, rows: r.rows, savepoint: len(r.asked) > 0,
 		lanes: len(r.lanes), passed: make(chan passed, len(r.lanes)), committed: make(chan struct{}),
 	}
 	r.barrier = b
@@ -488,6 +496,9 @@ func (r *router) report() {
 	p.Lag, p.ToGo, p.Oldest = r.behind, r.toGo, r.cutting
 	if p.Oldest.IsZero() {
 		p.Oldest = r.oldest
+	}
+	if r.aside != nil {
+		p.AsideRows = int64(len(r.aside.rows))
 	}
 	r.Config.Progress(p)
 }

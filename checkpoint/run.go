@@ -16,9 +16,9 @@ const (
 	lastBackoff  = 10 * time.Second
 )
 
-// Run replicates until ctx is done, and then cuts a last checkpoint and returns nil. Otherwise it returns nil when
-// UntilCaughtUp is reached, or an error that trying again would bring again (see [txnsink.Permanent]). Every other
-// failure is logged and followed by a new start.
+// Run replicates until ctx is done, and then cuts a last checkpoint and returns nil. Where there is nothing to cut, because ctx ends
+// during recovery or the wait for another start, it returns nil too. Otherwise it returns nil when UntilCaughtUp is reached, or an
+// error that trying again would bring again (see [txnsink.Permanent]). Every other failure is logged and followed by a new start.
 func Run(ctx context.Context, c Config) error {
 	if err := c.check(); err != nil {
 		return fmt.Errorf("pipeline %s: %w", c.Pipeline, err)
@@ -49,13 +49,17 @@ func Run(ctx context.Context, c Config) error {
 		if r.progressed {
 			delay = firstBackoff
 		}
+		if ctx.Err() != nil && r.running {
+			return fmt.Errorf("stopped without a last checkpoint; the next start goes on from the one before: %w", err)
+		}
 		if ctx.Err() == nil {
 			c.Failed(err)
 			c.Log.Warn("starting again after a failure", "pipeline", c.Pipeline, "error", err, "in", delay)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("stopped without a last checkpoint; the next start goes on from the one before: %w", err)
+			c.Log.Info("stopped while there was nothing to cut a checkpoint of: the next start goes on from the last one", "pipeline", c.Pipeline)
+			return nil
 		case <-time.After(delay):
 		}
 		delay = min(2*delay, lastBackoff)
@@ -78,6 +82,7 @@ type run struct {
 	committed  int        // by recovery, of what was in doubt
 	rolledBack int        // likewise
 	decided    bool       // last was saved by this run's recovery or later
+	running    bool       // recovery is done
 	progressed bool       // a checkpoint after recovery was completed
 }
 

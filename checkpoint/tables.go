@@ -17,13 +17,15 @@ import (
 // tables knows which table of the target each table of the source goes to. It belongs to the router.
 type tables struct {
 	Config
-	epoch   int64
-	dialect sqlgen.Dialect
-	history *history
-	entries map[sourceTable]*entry
-	notes   map[string]*tableNote // by sourceTable.String
-	widen   widening
-	ddl     map[sqlgen.DDLKind]int64 // statements that changed the target's schema
+	epoch      int64
+	dialect    sqlgen.Dialect
+	history    *history
+	entries    map[sourceTable]*entry
+	latest     *entry // the last one that was asked for, of latestName
+	latestName sourceTable
+	notes      map[string]*tableNote // by sourceTable.String
+	widen      widening
+	ddl        map[sqlgen.DDLKind]int64 // statements that changed the target's schema
 }
 
 // entry is what is known of one source table.
@@ -36,6 +38,7 @@ type entry struct {
 	shapes map[*debezium.Shape]bool // the event shapes that were seen since; at most maxShapes
 	at     *version                 // the schema version that target was made for; nil: the events' own schema
 	until  *version                 // the one after it; nil: none is known
+	count  *count                   // of its rows since the last cut; nil: none, or not looked up
 }
 
 // maxShapes bounds the shapes of one table that are remembered; when it is met, all are forgotten.
@@ -57,11 +60,15 @@ func tableOf(e *debezium.Event) sourceTable {
 
 // entry returns what is known of a source table, made at its first event.
 func (t *tables) entry(name sourceTable) *entry {
+	if t.latest != nil && t.latestName == name { // rows come in runs
+		return t.latest
+	}
 	en := t.entries[name]
 	if en == nil {
 		en = t.newEntry(name)
 		t.entries[name] = en
 	}
+	t.latest, t.latestName = en, name
 	return en
 }
 
@@ -151,6 +158,9 @@ func (t *tables) make(ctx context.Context, e *debezium.Event) error {
 			return nil
 		}
 		config.Witness, config.Later = v.table, later
+		if later != nil {
+			config.Present = present.table
+		}
 		name, v = present.name, present
 		config.Rules = *t.entry(name).rules()
 	}
@@ -172,6 +182,18 @@ func (t *tables) make(ctx context.Context, e *debezium.Event) error {
 	}
 	en.target, err = sqlgen.NewTarget(t.dialect, *table, config)
 	return err
+}
+
+// take makes the target's table that name's rows go to theirs alone. It reports true if rows went there by another of its names: one
+// batch's statements are in order for each [sqlgen.Target] only. The next such row looks its table up anew, and takes it back.
+func (t *tables) take(name sourceTable) bool {
+	target, taken := t.entry(name).target, false
+	for _, other := range t.history.names(name) {
+		if en := t.entries[other]; en != nil && other != name && target != nil && en.target != nil && en.target.Table.Name == target.Table.Name {
+			en.made, en.target, taken = false, nil, true
+		}
+	}
+	return taken
 }
 
 // present follows v to the last version that the target has. later are the present names of v's columns, nil where they are the
@@ -200,8 +222,11 @@ func (t *tables) present(v *version) (_ *version, later map[string]string) {
 // if there is nothing to make it from, and nothing to do.
 func (t *tables) found(ctx context.Context, name sourceTable, v *version, e *debezium.Event) (*schema.Table, error) {
 	rules := t.entry(name).rules()
-	known := t.known(name)
-	as := t.nameFor(name, e.Partition.Topic)
+	known, topic := t.known(name), e.Partition.Topic
+	if name != tableOf(e) {
+		topic = t.topicOf(name)
+	}
+	as := t.nameFor(name, topic)
 	if known != nil && known.Table != nil {
 		as = known.target
 	}
@@ -221,7 +246,7 @@ func (t *tables) found(ctx context.Context, name sourceTable, v *version, e *deb
 	if table == nil && rowShape(e) == nil && (v == nil || e.Op == debezium.Delete) {
 		return nil, nil // a delete by key, or a truncate: there is nothing to remove, and no shape to make the table from
 	}
-	n := &tableNote{target: as, Offset: -1, Topic: e.Partition.Topic, Table: &source}
+	n := &tableNote{target: as, Offset: -1, Topic: topic, Table: &source}
 	if v != nil {
 		n.At, n.Offset = v.at, v.offset
 	} else if at, ok := e.Source.Position(); ok {
@@ -334,7 +359,15 @@ func (t *tables) topicOf(name sourceTable) string {
 			parts = append(parts, p)
 		}
 	}
-	return strings.Join(parts, ".")
+	return strings.Map(inTopic, strings.Join(parts, "."))
+}
+
+// inTopic is what Debezium writes for a character of a name in a topic's name: Kafka does not take them all.
+func inTopic(c rune) rune {
+	if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("._-", c) {
+		return c
+	}
+	return '_'
 }
 
 // nameFor fills the template in. Names that the target's limit shortens are the dialect's business; here they are

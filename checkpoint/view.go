@@ -117,6 +117,7 @@ func (v *view) sum() Progress {
 		out = added(out, p)
 		out.Checkpoint = max(out.Checkpoint, p.Checkpoint)
 		out.Lag, out.ToGo, out.Total = out.Lag+p.Lag, out.ToGo+p.ToGo, out.Total+p.Total
+		out.AsideRows += p.AsideRows
 		if !p.Oldest.IsZero() && (out.Oldest.IsZero() || p.Oldest.Before(out.Oldest)) {
 			out.Oldest = p.Oldest
 		}

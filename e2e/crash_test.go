@@ -33,11 +33,11 @@ func TestCrashesLoseAndRepeatNothing(t *testing.T) {
 	s := openStack(t, "e2e", "shop", "plain")
 	s.createDatabase(t, s.database)
 	s.mysqlFile(t, "lab/source/01-schema.sql")
-	s.lab(t, "mysql", "-e", workloadSchema)
+	s.lab(t, "mysql", s.source, "-e", workloadSchema)
 	s.startConnector(t, "lab/connectors/plain.json")
 	config := s.writeConfiguration(t)
 
-	changes := startLoad(t, seed, "lab/source/02-changes.sql")
+	changes := startLoad(t, seed, s.source, "lab/source/02-changes.sql")
 	d := s.start(t, config)
 	kills, inDoubt := 0, 0
 	for ; kills < minKills || inDoubt < minInDoubt; kills++ {
@@ -180,15 +180,20 @@ func (s *stack) compareWith(t *testing.T, tables []Table, source func(Table) []R
 		return "", err
 	}
 	defer c.Close(ctx)
+	return compareTables(tables, source, func(table Table) ([]Row, error) { return s.postgresRows(ctx, c, table) })
+}
+
+// compareTables compares these tables' rows in the source and in a target. Its error is a difference, or something that cannot be read yet.
+func compareTables(tables []Table, source func(Table) []Row, target func(Table) ([]Row, error)) (string, error) {
 	var all []Difference
 	var problems []error
 	for _, table := range tables {
-		target, err := s.postgresRows(ctx, c, table)
+		rows, err := target(table)
 		if err != nil {
 			problems = append(problems, err)
 			continue
 		}
-		d, err := Compare(table, source(table), target)
+		d, err := Compare(table, source(table), rows)
 		if err != nil {
 			problems = append(problems, err)
 		}

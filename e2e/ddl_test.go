@@ -29,7 +29,7 @@ func TestSchemaChangesArriveUnderKills(t *testing.T) {
 	t.Logf("to use the same random moments again: E2E_SEED=%d", seed)
 
 	s := openStack(t, "ddl", ddlDatabase, "")
-	s.mysqlFile(t, renamedSource(t, "01-schema.sql"))
+	s.mysqlFile(t, renamedSource(t, ddlDatabase, "01-schema.sql"))
 	const more = "schema: {types: {nul: strip}}\n"
 	live := []*liveConnector{
 		{name: "plain", skip: "dbz_signal", more: more, options: map[string]string{"signal.data.collection": ddlDatabase + ".dbz_signal"}},
@@ -45,7 +45,7 @@ func TestSchemaChangesArriveUnderKills(t *testing.T) {
 		l.awaitSnapshot(t)
 	}
 	played := make(chan error, 1)
-	files := []string{renamedSource(t, "02-changes.sql"), renamedSource(t, "03-ddl.sql")}
+	files := []string{renamedSource(t, ddlDatabase, "02-changes.sql"), renamedSource(t, ddlDatabase, "03-ddl.sql")}
 	pauses := rand.New(rand.NewPCG(seed, 5))
 	go func() {
 		var err error
@@ -115,14 +115,14 @@ func (l *liveConnector) schemaCommand(t *testing.T, command string) string {
 	return string(out)
 }
 
-// renamedSource is a file of lab/source for this test's database.
-func renamedSource(t *testing.T, name string) string {
+// renamedSource is a file of lab/source for another database.
+func renamedSource(t *testing.T, database, name string) string {
 	t.Helper()
 	text, err := os.ReadFile("lab/source/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return writeFile(t, name, regexp.MustCompile(`\bshop\b`).ReplaceAll(text, []byte(ddlDatabase)))
+	return writeFile(t, name, regexp.MustCompile(`\bshop\b`).ReplaceAll(text, []byte(database)))
 }
 
 // compareShapes compares all tables in both catalogs.

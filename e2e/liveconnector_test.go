@@ -33,15 +33,20 @@ type liveConnector struct {
 // begin starts the connector, and the replicator without waiting for it.
 func (l *liveConnector) begin(t *testing.T, s *stack) {
 	t.Helper()
+	l.on(s)
+	l.createDatabase(t, l.database)
+	l.startConnector(t, l.connectorFile(t))
+	l.config = writeFile(t, l.pipeline+".yaml", l.configuration())
+	l.daemon = l.start(t, l.config)
+}
+
+// on names what is the connector's own on a stack.
+func (l *liveConnector) on(s *stack) {
 	own := *s
 	own.connector = s.database + "-" + l.name // another one on a stack that was left running
 	own.pipeline = own.connector
 	own.database = s.database + "_" + l.name
 	l.stack = &own
-	l.createDatabase(t, l.database)
-	l.startConnector(t, l.connectorFile(t))
-	l.config = writeFile(t, l.pipeline+".yaml", l.configuration())
-	l.daemon = l.start(t, l.config)
 }
 
 // schema is what a table's name begins with in the source.

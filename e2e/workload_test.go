@@ -17,7 +17,7 @@ import (
 
 // workloadSchema is what the workload changes: rows with a key, rows that can be equal, keys that change, and one row that
 // counts its transactions and so tells how far the target has come.
-const workloadSchema = `SET SESSION cte_max_recursion_depth = 100000; USE shop;
+const workloadSchema = `SET SESSION cte_max_recursion_depth = 100000;
 CREATE TABLE account (id INT PRIMARY KEY, owner VARCHAR(40) NOT NULL UNIQUE, balance DECIMAL(14,2) NOT NULL, note VARCHAR(200), changed_at DATETIME(6) NOT NULL);
 CREATE TABLE transfer (at DATETIME(3) NOT NULL, payer INT, payee INT, amount DECIMAL(14,2));
 CREATE TABLE visit (token VARCHAR(40) PRIMARY KEY, account INT NOT NULL, pages INT NOT NULL);
@@ -68,29 +68,55 @@ func (c *client) endedEarly(err error) error {
 
 // load is the changes to the source during a test.
 type load struct {
-	stop  chan struct{} // closed to end the workload; the file is always played to its end
-	ended chan error    // one error of each of the two
-	n     int64         // transactions of the workload; valid when ended has been received twice
+	stop  chan struct{} // closed to end the workload; the files are always played to their end
+	files chan error    // the one error of playing the files, or nil
+	ended chan error    // that of the workload
+	n     int64         // transactions of the workload; valid when ended has been received
 }
 
-// startLoad plays the workload, and beside it a file of statements, a line at a time.
-func startLoad(t *testing.T, seed uint64, path string) *load {
+// startLoad plays the workload in a database, and beside it files of statements, a line at a time.
+func startLoad(t *testing.T, seed uint64, database string, paths ...string) *load {
 	t.Helper()
-	l := &load{stop: make(chan struct{}), ended: make(chan error, 2)}
+	l := &load{stop: make(chan struct{}), files: make(chan error, 1), ended: make(chan error, 1)}
 	ctx := t.Context()
-	go func() { l.ended <- playFile(ctx, rand.New(rand.NewPCG(seed, 1)), path) }()
-	go func() { l.ended <- l.play(ctx, rand.New(rand.NewPCG(seed, 2))) }()
+	go func() {
+		random := rand.New(rand.NewPCG(seed, 1))
+		for _, path := range paths {
+			if err := playFile(ctx, random, path); err != nil {
+				l.files <- err
+				return
+			}
+		}
+		l.files <- nil
+	}()
+	go func() { l.ended <- l.play(ctx, rand.New(rand.NewPCG(seed, 2)), database) }()
 	return l
+}
+
+// played says whether the files have been played to their end.
+func (l *load) played(t *testing.T) bool {
+	t.Helper()
+	select {
+	case err := <-l.files:
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.files <- nil // for the next who asks
+		return true
+	default:
+		return false
+	}
 }
 
 // wait ends the workload and returns how many transactions it was.
 func (l *load) wait(t *testing.T) int64 {
 	t.Helper()
+	if err := <-l.files; err != nil {
+		t.Fatal(err)
+	}
 	close(l.stop)
-	for range 2 {
-		if err := <-l.ended; err != nil {
-			t.Fatal(err)
-		}
+	if err := <-l.ended; err != nil {
+		t.Fatal(err)
 	}
 	return l.n
 }
@@ -115,12 +141,9 @@ func playFile(ctx context.Context, random *rand.Rand, path string) error {
 	return c.end()
 }
 
-func (l *load) play(ctx context.Context, random *rand.Rand) error {
-	c, err := startClient(ctx, "mysql")
+func (l *load) play(ctx context.Context, random *rand.Rand, database string) error {
+	c, err := startClient(ctx, "mysql", database)
 	if err != nil {
-		return err
-	}
-	if _, err := io.WriteString(c.stdin, "USE shop;\n"); err != nil {
 		return err
 	}
 	next := time.NewTicker(5 * time.Millisecond)

@@ -77,6 +77,12 @@ type Dialect interface {
 	Statements(t *Target, c Changes) []Statement
 }
 
+// Implier is a Dialect that knows what rows have in a column that was added NOT NULL and without a default when they were there.
+type Implier interface {
+	// Implicit returns the encoded value for a column of the type t that is of the type source at the source; nil: it is not known.
+	Implicit(source, t schema.Type) []byte
+}
+
 // Canonicalizer is a Dialect whose encoders keep more than equality sees, such as the zeros after the point of 1.50.
 // The fold compares what Canonical makes of a value; a Dialect that is none has canonical encoders throughout.
 type Canonicalizer interface {

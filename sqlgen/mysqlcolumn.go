@@ -116,3 +116,41 @@ func (m MySQL) storedDefault(text string) (string, bool) {
 	}
 	return mysqlQuoted(text), true
 }
+
+// Implicit implements Implier: the server's own zero of a type, as it stands in a literal of the column.
+func (MySQL) Implicit(_, t schema.Type) []byte {
+	switch mysqlLiteralOf(t) {
+	case literalNumber:
+		return []byte{'0'}
+	case literalBytes:
+		if t.Kind != schema.Bytes {
+			return nil
+		}
+		return make([]byte, mysqlPadding(t))
+	case literalDate:
+		return []byte("0000-00-00")
+	case literalTime:
+		return []byte("00:00:00")
+	case literalTimestamp:
+		return []byte("0000-00-00 00:00:00")
+	}
+	switch t.Kind {
+	case schema.Enum:
+		if len(t.Values) > 0 {
+			return []byte(t.Values[0])
+		}
+	case schema.JSON:
+		return []byte("null")
+	case schema.Char, schema.Varchar, schema.Text, schema.Set:
+		return []byte{}
+	}
+	return nil
+}
+
+// mysqlPadding is how many bytes an empty value of a type has.
+func mysqlPadding(t schema.Type) int {
+	if mysqlBase(t) == "binary" {
+		return t.Length
+	}
+	return 0
+}

@@ -115,6 +115,23 @@ func conflicts() []conflict {
 	slotDDL := "CREATE TABLE slot (id int PRIMARY KEY, code varchar(5) NOT NULL, UNIQUE (code))"
 	hidden := mysqlTable("slot", []string{"id"}, "id", "int", "code", "varchar(5)") // an index of a prefix, which no catalog tells of
 	hiddenDDL := "CREATE TABLE slot (id int PRIMARY KEY, code varchar(5) NOT NULL, UNIQUE (code(3)))"
+	// The column body has values that the source does not send.
+	longDDL := "CREATE TABLE slot (id int PRIMARY KEY, code varchar(5), body text, UNIQUE (code))"
+	long := mysqlTable("slot", []string{"id"}, "id", "int", "code", "varchar(5)", "body", "text")
+	long.Unique = [][]string{{"code"}}
+	longRows := "INSERT INTO slot VALUES (1, 'A', 'x'), (2, 'B', 'y'), (3, 'C', 'z')"
+	partly := func(id, code string) debezium.Event {
+		e := debezium.Event{Op: debezium.Update, After: textRow("id", id, "code", code, "body", "")}
+		e.After.Values[2] = unavailableValue
+		return e
+	}
+	wholly := func(id, code, body string) debezium.Event {
+		return debezium.Event{Op: debezium.Update, After: textRow("id", id, "code", code, "body", body)}
+	}
+	needed := long
+	needed.Columns = slices.Clone(long.Columns)
+	needed.Columns[1].NotNull = true
+	neededDDL := strings.Replace(longDDL, "code varchar(5)", "code varchar(5) NOT NULL", 1)
 	abc := "INSERT INTO slot VALUES (1, 'A'), (2, 'B'), (3, 'C')"
 	nick := mysqlTable("new", []string{"name", "n"}, "name", "varchar(40)", "n", "int", "new", "varchar(40)")
 	nickDDL := "CREATE TABLE new (name varchar(40) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci, n int, new varchar(40), PRIMARY KEY (name, n))"
@@ -130,6 +147,10 @@ func conflicts() []conflict {
 	return []conflict{
 		{"rotated", slotDDL, abc, slot, []debezium.Event{update("1", "B"), update("2", "C"), update("3", "A")}, "", []string{"1|B", "2|C", "3|A"}},
 		{"freed", slotDDL, abc, slot, []debezium.Event{update("1", "Z"), update("4", "A"), gone("id", "2"), update("5", "B")}, "", []string{"1|Z", "3|C", "4|A", "5|B"}},
+		{"rotated in part", longDDL, longRows, long, []debezium.Event{partly("1", "B"), partly("2", "C"), partly("3", "A")}, "", []string{"1|B|x", "2|C|y", "3|A|z"}},
+		{"exchanged with a whole row", longDDL, longRows, long, []debezium.Event{partly("1", "B"), wholly("2", "A", "w")}, "", []string{"1|B|x", "2|A|w", "3|C|z"}},
+		{"taken from a whole row", neededDDL, longRows, needed, []debezium.Event{partly("1", "B"), wholly("2", "Y", "w")}, "", []string{"1|B|x", "2|Y|w", "3|C|z"}},
+		{"rotated in part where NULL is none", neededDDL, longRows, needed, []debezium.Event{partly("1", "B"), partly("2", "A")}, UniqueViolation, []string{"1|A|x", "2|B|y", "3|C|z"}},
 		{"taken", slotDDL, abc, slot, []debezium.Event{update("44", "B")}, UniqueViolation, []string{"1|A", "2|B", "3|C"}},
 		{"taken behind a prefix", hiddenDDL, abc, hidden, []debezium.Event{update("44", "B")}, UniqueViolation, []string{"1|A", "2|B", "3|C"}},
 		{"replaced", hiddenDDL, abc, hidden, []debezium.Event{update("2", "Y")}, "", []string{"1|A", "2|Y", "3|C"}},

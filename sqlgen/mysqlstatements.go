@@ -28,10 +28,11 @@ func (m MySQL) Statements(t *Target, c Changes) []Statement {
 		return w.out
 	}
 	w.deletes(DeleteRows, c.Deletes, func(i int) []byte { return c.Deletes[i].Data })
-	arrived := w.moves(c.Moves)
+	upserts := append(w.moves(c.Moves), c.Upserts...)
+	w.release(upserts, c.Updates, c.Marks)
 	w.updates(c.Updates, true)
 	w.updates(c.Marks, false)
-	w.upserts(append(arrived, c.Upserts...))
+	w.upserts(upserts)
 	return w.out
 }
 

@@ -7,26 +7,81 @@ import (
 	"replicator/schema"
 )
 
-// upserts inserts rows or replaces their values.
-//
-// Where the table has another unique index, whole rows are deleted and inserted anew: two rows that exchange a unique
-// value cannot be changed one after the other. (A row with values that were not sent cannot be inserted anew.)
+// upserts inserts rows or replaces their values. Those that release has deleted are inserted.
 func (w *mysqlWriter) upserts(rows []Row) {
 	for _, g := range grouped(len(rows), func(i int) []byte { return rows[i].Data }, isSent) {
 		switch {
 		case !w.uniqueKey():
 			w.upsertWithoutIndex(rows, g)
-		case w.otherUnique() && len(g.columns) == len(w.t.Columns):
-			whole := make([]Row, len(g.rows))
-			for i, r := range g.rows {
-				whole[i] = rows[r]
-			}
-			w.deletes(UpsertRows, whole, w.rowKey(func(i int) Row { return whole[i] }))
+		case w.anew(g):
 			w.insertGroup(UpsertRows, rows, g, "")
 		default:
 			w.insertGroup(UpsertRows, rows, g, w.onDuplicate(g))
 		}
 	}
+}
+
+// anew says whether rows are deleted and inserted anew: those of a table with another unique index, if they are whole.
+func (w *mysqlWriter) anew(g group) bool {
+	return w.uniqueKey() && w.otherUnique() && len(g.columns) == len(w.t.Columns)
+}
+
+// release takes the values of other unique indexes than the key's away from the rows that are about to change: two rows that exchange a
+// value cannot be changed one after the other. Whole rows are deleted, to be inserted anew. From those with values that were not sent it
+// takes a column of each index that may be NULL; where the index has none, an exchange is refused.
+func (w *mysqlWriter) release(upserts []Row, updates ...[]Row) {
+	if !w.otherUnique() {
+		return
+	}
+	for _, g := range grouped(len(upserts), func(i int) []byte { return upserts[i].Data }, isSent) {
+		if w.anew(g) {
+			row := func(i int) Row { return upserts[g.rows[i]] }
+			w.deletes(UpsertRows, w.picked(upserts, g), w.rowKey(row))
+		}
+	}
+	for _, rows := range updates {
+		for _, g := range grouped(len(rows), func(i int) []byte { return rows[i].Data }, isSent) {
+			w.emptied(w.picked(rows, g), g)
+		}
+	}
+}
+
+func (w *mysqlWriter) picked(rows []Row, g group) []Row {
+	out := make([]Row, len(g.rows))
+	for i, r := range g.rows {
+		out[i] = rows[r]
+	}
+	return out
+}
+
+// emptied sets a column of each other unique index to NULL, of the columns that the rows change.
+func (w *mysqlWriter) emptied(rows []Row, g group) {
+	var set []string
+	for _, index := range w.t.Table.Unique {
+		if w.t.isKey(index) {
+			continue
+		}
+		i := slices.IndexFunc(g.columns, func(c int) bool {
+			return slices.Contains(index, w.t.Columns[c].Name) && !w.t.Columns[c].NotNull && !slices.Contains(w.t.Key, c)
+		})
+		if i < 0 {
+			continue
+		}
+		if assign := w.column(g.columns[i]) + " = NULL"; !slices.Contains(set, assign) {
+			set = append(set, assign)
+		}
+	}
+	if len(set) == 0 {
+		return
+	}
+	key := w.rowKey(func(i int) Row { return rows[i] })
+	w.add(&mysqlStatement{
+		kind: UpdateRows, row: func(i int) Row { return rows[i] }, key: key,
+		size: func(i int) int { return 2 * mysqlSize(key(i)) },
+		sql: func(i, j int) string {
+			return "UPDATE " + w.name + " SET " + strings.Join(set, ", ") + " WHERE " + w.keyList(j-i, func(k int) []byte { return key(i + k) })
+		},
+	}, len(rows))
 }
 
 // uniqueKey says whether the table has a unique index on just the key's columns.

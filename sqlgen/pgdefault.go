@@ -1,6 +1,7 @@
 package sqlgen
 
 import (
+	"encoding/binary"
 	"fmt"
 	"regexp"
 	"strings"
@@ -139,4 +140,38 @@ func pgImplicit(source, t schema.Type) (string, bool) {
 		return "'00000000-0000-0000-0000-000000000000'", true
 	}
 	return "", false
+}
+
+// Implicit implements Implier: it is what pgImplicit says, encoded.
+func (Postgres) Implicit(source, t schema.Type) []byte {
+	if _, ok := pgImplicit(source, t); !ok {
+		return nil
+	}
+	day := int64(-epochDays) // of PostgreSQL's calendar
+	switch t.Kind {
+	case schema.Bool:
+		return make([]byte, 1)
+	case schema.Int16:
+		return make([]byte, 2)
+	case schema.Int32, schema.Float32:
+		return make([]byte, 4)
+	case schema.Int64, schema.Float64, schema.Decimal, schema.TimeOfDay:
+		return make([]byte, 8)
+	case schema.Interval, schema.UUID:
+		return make([]byte, 16)
+	case schema.Date:
+		return binary.BigEndian.AppendUint32(nil, uint32(day))
+	case schema.Timestamp, schema.TimestampTZ:
+		return binary.BigEndian.AppendUint64(nil, uint64(day*24*3600*1_000_000))
+	case schema.Bit:
+		return append(binary.BigEndian.AppendUint32(nil, uint32(t.Length)), make([]byte, (t.Length+7)/8)...)
+	case schema.JSON:
+		return []byte("null")
+	case schema.JSONB:
+		return append([]byte{jsonbVersion}, "null"...)
+	}
+	if source.Kind == schema.Enum && len(source.Values) > 0 {
+		return []byte(source.Values[0])
+	}
+	return []byte{}
 }

@@ -15,6 +15,11 @@ var (
 	_ Canonicalizer = Postgres{}
 )
 
+// OwnSchemaAside is a statement that a session begins with. PostgreSQL's default search_path leads to the schema that is called like the
+// role, if there is one: as soon as the replicator's own tables are there, a role called replicator would make and look for
+// everybody's tables among them.
+const OwnSchemaAside = `SELECT set_config('search_path', btrim(replace(current_setting('search_path'), '"$user"', ''), ', '), false) WHERE current_user = 'replicator'`
+
 // Array is one argument of a PostgreSQL statement: a one-dimensional array in binary format
 // (array_recv in PostgreSQL's src/backend/utils/adt/arrayfuncs.c).
 type Array struct {

@@ -32,6 +32,9 @@ type TargetConfig struct {
 	// Later gives the columns of Witness the names that the source has given them since; a column that is not in it is gone,
 	// and its values are left out. nil: the table is as Witness says.
 	Later map[string]string
+	// Present is, with Later, the source's table as it is now. A column that it has and Witness has not was added since: where it
+	// takes no NULL, the row got the same value in it as all that were there.
+	Present *schema.Table
 	// Lax leaves out what the target's table has no column for. Otherwise it is an error of class MissingColumn.
 	Lax bool
 }
@@ -44,6 +47,7 @@ const maxPlans = 256
 type plan struct {
 	field   []int // -1: the shape has no such field
 	encoder []Encoder
+	filled  [][]byte // where there is no field, what the row has in the column all the same; nil: nothing
 }
 
 // NewTarget makes a Target. Its error is a *RowError without an Origin.
@@ -188,11 +192,36 @@ func (t *Target) plan(s *debezium.Shape) (*plan, *RowError) {
 		}
 		p.field[c], p.encoder[c] = i, t.notice(f, source, c, enc)
 	}
+	t.fill(p)
 	if len(t.plans) >= maxPlans {
 		clear(t.plans)
 	}
 	t.plans[s] = p
 	return p, nil
+}
+
+// fill notes what rows that are older than a column have in it. The whole rows that tables without a key are searched for do not: what
+// is there now may be another value.
+func (t *Target) fill(p *plan) {
+	p.filled = make([][]byte, len(t.Columns))
+	implier, ok := t.dialect.(Implier)
+	if t.config.Present == nil || len(t.Key) == 0 || !ok {
+		return
+	}
+	for i := range t.config.Present.Columns {
+		source := &t.config.Present.Columns[i]
+		name, ok := t.config.Rules.named(source.Name)
+		if !ok {
+			continue
+		}
+		c, err := t.column(name)
+		if err != nil || c < 0 || p.field[c] >= 0 {
+			continue
+		}
+		if to := &t.Columns[c]; to.NotNull && to.Default == nil && !to.AutoIncrement {
+			p.filled[c] = implier.Implicit(source.Type, to.Type)
+		}
+	}
 }
 
 // refused makes an encoder's error one of the row.
@@ -260,6 +289,10 @@ func (t *Target) encode(dst []byte, r debezium.Row) ([]byte, *RowError) {
 	for c, f := range p.field {
 		if t.soft != nil && c == t.soft.column {
 			dst = append(dst, t.soft.live...)
+			continue
+		}
+		if f < 0 && p.filled[c] != nil {
+			dst = append(appendLength(dst, len(p.filled[c])), p.filled[c]...)
 			continue
 		}
 		if f < 0 || f >= len(r.Values) {

@@ -33,13 +33,16 @@ func partFile(id txnsink.ID, part int) string {
 	return fmt.Sprintf(partFormat, id.Epoch, id.Checkpoint, id.Worker, part)
 }
 
-// Append writes a part's file.
+// Append writes a part's file. It makes the log's folder, but not the pipeline's: see absent.
 func (s *Store) Append(ctx context.Context, id txnsink.ID, part int, body []byte) error {
 	dir, err := s.logDir(ctx, id.Pipeline)
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o750); err != nil {
+	switch err := os.Mkdir(dir, 0o750); {
+	case errors.Is(err, fs.ErrNotExist):
+		return gone(&absent{filepath.Dir(dir)})
+	case err != nil && !errors.Is(err, fs.ErrExist):
 		return err
 	}
 	return write(dir, partFile(id, part), body)

@@ -86,6 +86,11 @@ func isAbsent(err error) bool {
 	return errors.As(err, &a)
 }
 
+// gone says of an absent folder that was there what became of it. Who has it now, if anybody, goes on in place of this process.
+func gone(err error) error {
+	return fmt.Errorf("%w any more: was it moved, or is its disk not mounted? %w", err, txnsink.ErrFenced)
+}
+
 // makeDir makes the pipeline's folder, if it may be called so.
 func (s *Store) makeDir(pipeline string) error {
 	if !pipelineName.MatchString(pipeline) {
@@ -151,7 +156,7 @@ func (s *Store) Save(ctx context.Context, c checkpoint.Checkpoint, retain int) e
 		return prune(dir, append(names, name), retain)
 	})
 	if isAbsent(err) {
-		err = fmt.Errorf("%w any more: was it moved, or is its disk not mounted? %w", err, txnsink.ErrFenced)
+		err = gone(err)
 	}
 	if err != nil {
 		return fmt.Errorf("save checkpoint %d of pipeline %s: %w", c.ID, c.Pipeline, err)

@@ -40,7 +40,7 @@ func TestLog(t *testing.T) {
 	t.Parallel()
 	storetest.RunLog(t, func(t *testing.T) storetest.OpenLog {
 		dir := t.TempDir()
-		return func(t *testing.T) checkpoint.StatementLog { return open(t, dir) }
+		return func(t *testing.T) storetest.Log { return open(t, dir) }
 	})
 }
 
@@ -48,6 +48,9 @@ func TestDamagedPartOfTheLogIsNamed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, dir)
+	if _, err := s.Acquire(t.Context(), "p"); err != nil {
+		t.Fatal(err)
+	}
 	id := txnsink.ID{Pipeline: "p", Epoch: 1, Checkpoint: 2}
 	if err := s.Append(t.Context(), id, 0, []byte("statements")); err != nil {
 		t.Fatal(err)
@@ -194,6 +197,10 @@ func TestFolderThatWentAwayIsNotBegunAnew(t *testing.T) {
 	fourth := checkpoint.Checkpoint{Pipeline: "p", Epoch: 1, ID: 4, Positions: debezium.Positions{}}
 	if err := s.Save(t.Context(), fourth, 10); !errors.Is(err, txnsink.ErrFenced) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("save: got %v", err)
+	}
+	part := txnsink.ID{Pipeline: "p", Epoch: 1, Checkpoint: 4}
+	if err := s.Append(t.Context(), part, 0, []byte("statements")); !errors.Is(err, txnsink.ErrFenced) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("append: got %v", err)
 	}
 	if list, err := s.List(t.Context(), "p"); err != nil || list != nil {
 		t.Errorf("list: got %v, %v", list, err)

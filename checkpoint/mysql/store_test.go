@@ -79,7 +79,7 @@ func TestStore(t *testing.T) {
 		t.Run("Log", func(t *testing.T) {
 			storetest.RunLog(t, func(t *testing.T) storetest.OpenLog {
 				url := database(t, server)
-				return func(t *testing.T) checkpoint.StatementLog { return open(t, url) }
+				return func(t *testing.T) storetest.Log { return open(t, url) }
 			})
 		})
 		t.Run("LongPartIsKeptInPieces", func(t *testing.T) { longPart(t, server) })

@@ -75,7 +75,7 @@ func TestLog(t *testing.T) {
 	t.Parallel()
 	storetest.RunLog(t, func(t *testing.T) storetest.OpenLog {
 		url := database(t)
-		return func(t *testing.T) checkpoint.StatementLog { return open(t, url) }
+		return func(t *testing.T) storetest.Log { return open(t, url) }
 	})
 }
 

@@ -9,8 +9,14 @@ import (
 	"replicator/txnsink"
 )
 
+// Log is a log beside a store.
+type Log interface {
+	checkpoint.Store
+	checkpoint.StatementLog
+}
+
 // OpenLog opens the same log once more, as another process would.
-type OpenLog func(t *testing.T) checkpoint.StatementLog
+type OpenLog func(t *testing.T) Log
 
 // RunLog tries a kind of log. newLog makes an empty one.
 func RunLog(t *testing.T, newLog func(t *testing.T) OpenLog) {
@@ -33,7 +39,7 @@ func logID(epoch, cp int64, worker int) txnsink.ID {
 	return txnsink.ID{Pipeline: pipeline, Epoch: epoch, Checkpoint: cp, Worker: worker}
 }
 
-func appendPart(t *testing.T, l checkpoint.StatementLog, id txnsink.ID, part int, body []byte) {
+func appendPart(t *testing.T, l Log, id txnsink.ID, part int, body []byte) {
 	t.Helper()
 	if err := l.Append(t.Context(), id, part, body); err != nil {
 		t.Fatal(err)
@@ -42,6 +48,7 @@ func appendPart(t *testing.T, l checkpoint.StatementLog, id txnsink.ID, part int
 
 func logRead(t *testing.T, open OpenLog) {
 	l := open(t)
+	acquire(t, l, pipeline)
 	bodies := [][]byte{{}, {0}, []byte("ä\n"), bytes.Repeat([]byte{0, 255, '\n', '\\'}, 300_000)}
 	for i, body := range bodies {
 		appendPart(t, l, logID(1, 2, 3), i, body)
@@ -67,6 +74,8 @@ func logPrune(t *testing.T, open OpenLog) {
 	if err := l.Prune(t.Context(), pipeline, 1, 1); err != nil {
 		t.Errorf("prune an empty log: %v", err)
 	}
+	acquire(t, l, pipeline)
+	acquire(t, l, "other")
 	other := txnsink.ID{Pipeline: "other", Epoch: 1, Checkpoint: 1}
 	all := []txnsink.ID{logID(1, 1, 0), logID(1, 9, 1), logID(2, 3, 0), logID(2, 4, 1), logID(2, 5, 0), logID(3, 1, 0), other}
 	for _, id := range all {
@@ -90,6 +99,7 @@ func logPrune(t *testing.T, open OpenLog) {
 
 func logCancelled(t *testing.T, open OpenLog) {
 	l := open(t)
+	acquire(t, l, pipeline)
 	ctx, cancel := contextCancelled(t)
 	defer cancel()
 	if err := l.Append(ctx, logID(1, 1, 0), 0, nil); err == nil {

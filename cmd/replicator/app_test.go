@@ -217,7 +217,7 @@ func TestCheckFindsWhatTablesAreLike(t *testing.T) {
 		return debezium.TableChange{Type: "CREATE", Database: database, Table: table, Shape: &schema.Table{Name: schema.Name{Table: table}, Columns: columns}}
 	}
 	var tables []knownTable
-	for _, change := range []debezium.TableChange{create("shop", "log", column), create("shop", "log2", column), create("other", "log", column), create("shop", long, column, schema.Column{Name: long, Type: column.Type}, schema.Column{Name: "odd"})} {
+	for _, change := range []debezium.TableChange{create("shop", "log", column), create("shop", "log2", column), create("other", "log", column), create("shop", long, column, schema.Column{Name: long, Type: column.Type})} {
 		name := change.Database + "." + change.Table
 		k := knownTable{source: name, shape: *change.Shape, target: fillTemplate("{table}", "p", change)}
 		if name == "shop.log2" {
@@ -236,11 +236,7 @@ func TestCheckFindsWhatTablesAreLike(t *testing.T) {
 		"error names tables shop.log and other.log both go to log",
 		"warning names table shop.LONG is longer than the target's limit of 63 bytes and is called " + short + " there",
 		"warning names column LONG of table shop.LONG is longer than the target's limit of 63 bytes and is called " + short + " there",
-		"error types table shop.LONG: column odd: ",
 		"warning keys 3 tables have no primary key, and changes look for an equal row: other.log, shop.log, shop.LONG",
-	}
-	if len(got) == len(want) && strings.HasPrefix(got[3], want[3]) {
-		got[3] = want[3] // why is the dialect's to say
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -40,7 +40,12 @@ func (r *changingRun) ddl(t *testing.T, text, table string, columns ...string) {
 	if len(columns) > 0 {
 		var list []any
 		for i := 0; i < len(columns); i += 2 {
-			list = append(list, map[string]any{"name": columns[i], "typeName": columns[i+1], "typeExpression": columns[i+1], "position": i/2 + 1, "optional": i > 0, "charsetName": "utf8mb4", "length": 40})
+			typ, required := strings.CutSuffix(columns[i+1], " NOT NULL")
+			length := 40
+			if strings.Contains(typ, "TIME") {
+				length = 6
+			}
+			list = append(list, map[string]any{"name": columns[i], "typeName": typ, "typeExpression": typ, "position": i/2 + 1, "optional": i > 0 && !required, "charsetName": "utf8mb4", "length": length, "enumValues": []string{"'x'", "'y'"}})
 		}
 		changes = append(changes, map[string]any{"type": "ALTER", "id": fmt.Sprintf(`"shop"."%s"`, table), "table": map[string]any{"primaryKeyColumnNames": columns[:1], "columns": list}})
 	}
@@ -200,4 +205,32 @@ func TestNamesPassFromTableToTable(t *testing.T) {
 			r.holds(t, "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'", "\"2\"\n")
 		})
 	}
+}
+
+// TestRowsFromBeforeAColumnWasAdded have in it what those have that were there when it was added NOT NULL: one that comes late is as
+// one that came in time, and as one that a replay writes again.
+func TestRowsFromBeforeAColumnWasAdded(t *testing.T) {
+	t.Parallel()
+	r := newChangingRun(t, "t")
+	r.config["source.deduplicate"], r.config["source.time_precision"], r.config["checkpoint.rows"] = "false", "adaptive", "1"
+	r.ddl(t, "CREATE TABLE t (id INT PRIMARY KEY, v INT)", "t", "id", "INT", "v", "INT")
+	r.row(t, "t", "t", "c", "null", `{"id":1,"v":1}`)
+	late := r.pos
+	columns := []string{"id", "INT", "v", "INT"}
+	var values []string
+	for name, c := range map[string][2]string{
+		"i2": {"SMALLINT", "7"}, "i4": {"INT", "7"}, "i8": {"BIGINT", "7"}, "n": {"DECIMAL", `"7"`}, "f": {"FLOAT", "7"}, "d": {"DOUBLE", "7"}, "s": {"VARCHAR", `"7"`}, "t": {"TEXT", `"7"`},
+		"b": {"BLOB", `"Nw=="`}, "day": {"DATE", "7"}, "at": {"DATETIME", "7"}, "seen": {"TIMESTAMP", `"1970-01-01T00:00:07Z"`}, "o": {"TIME", "7"}, "y": {"YEAR", "2007"}, "e": {"ENUM", `"y"`},
+		"j": {"JSON", `"7"`}, "bits": {"BIT", `"BwAAAAA="`},
+	} {
+		columns = append(columns, name, c[0]+" NOT NULL")
+		values = append(values, fmt.Sprintf("%q:%s", name, c[1]))
+	}
+	r.ddl(t, "ALTER TABLE t ADD COLUMN many INT", "t", columns...)
+	r.row(t, "t", "t", "c", "null", `{"id":2,"v":2,`+strings.Join(values, ",")+"}")
+	r.pos = late - 50
+	r.row(t, "t", "t", "c", "null", `{"id":3,"v":1}`)
+	r.replicate(t)
+	r.holds(t, "SELECT count(*) FROM t early JOIN t late ON to_jsonb(early) - 'id' = to_jsonb(late) - 'id' WHERE early.id = 1 AND late.id = 3", "\"1\"\n")
+	r.holds(t, "SELECT count(*) FROM t WHERE i4 = 7", "\"1\"\n")
 }

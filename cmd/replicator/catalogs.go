@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"replicator/cutover"
-	"replicator/schema"
 	"replicator/verify"
 	"replicator/verify/mysql"
 	"replicator/verify/postgres"
@@ -38,7 +37,7 @@ func (t *cutting) catalogs(ctx context.Context, pairs []verify.Pair) ([]cutover.
 		for i := range keys {
 			c.TargetKeys = append(c.TargetKeys, cutover.TargetKey{ForeignKey: keys[i], Valid: checked[i]})
 		}
-		if c.Source.Indexes, c.SourceKeys, err = t.sourceKeys(ctx, p.Source.Name); err != nil {
+		if err := t.ofSource(ctx, &c); err != nil {
 			return nil, err
 		}
 		out = append(out, c)
@@ -46,21 +45,24 @@ func (t *cutting) catalogs(ctx context.Context, pairs []verify.Pair) ([]cutover.
 	return out, nil
 }
 
-func (t *cutting) sourceKeys(ctx context.Context, name schema.Name) ([]schema.Index, []schema.ForeignKey, error) {
-	var indexes []schema.Index
-	var keys []schema.ForeignKey
-	var err error
+// ofSource reads what only a cutover asks of a source's table.
+func (t *cutting) ofSource(ctx context.Context, c *cutover.Table) (err error) {
+	name := c.Source.Name
 	switch db := t.sides.source.(type) {
 	case *mysql.DB:
-		if indexes, err = db.Indexes(ctx, name); err != nil {
-			return nil, nil, err
+		if c.Source.Indexes, err = db.Indexes(ctx, name); err != nil {
+			return err
 		}
-		keys, err = db.ForeignKeys(ctx, name)
+		if c.Computed, err = db.Computed(ctx, name); err != nil {
+			return err
+		}
+		c.SourceKeys, err = db.ForeignKeys(ctx, name)
 	case *postgres.DB:
-		if indexes, _, err = db.Indexes(ctx, name); err != nil {
-			return nil, nil, err
+		c.Postgres = true
+		if c.Source.Indexes, _, err = db.Indexes(ctx, name); err != nil {
+			return err
 		}
-		keys, _, err = db.ForeignKeys(ctx, name)
+		c.SourceKeys, _, err = db.ForeignKeys(ctx, name)
 	}
-	return indexes, keys, err
+	return err
 }

@@ -3,25 +3,32 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"replicator/checkpoint"
+	"replicator/schema"
+	"replicator/txnsink/mysql"
 )
 
 // checkMySQLTarget looks at a target of MySQL or MariaDB.
-func checkMySQLTarget(ctx context.Context, c *config, f *findings) {
+func checkMySQLTarget(ctx context.Context, c *config, tables []knownTable, maxMessage int64, f *findings) {
 	sink, err := openMySQL(ctx, c, nil)
 	if err != nil {
-		f.fail("target", "see to target.url and the server", "%s", reason(err))
+		f.fail("target/unreachable", "see to target.url and the server", "%s", reason(err))
 		return
 	}
 	defer func() {
 		if err := sink.Close(); err != nil {
-			f.warn("target", "", "closing the connection: %v", err)
+			f.fail("target/unreachable", "see to the server", "closing the connection: %v", err)
 		}
 	}()
-	facts, err := sink.Look(ctx)
+	var names []schema.Name
+	for _, t := range tables {
+		names = append(names, shortName(sink.Dialect(), t.target))
+	}
+	facts, err := sink.Look(ctx, names)
 	if err != nil {
-		f.fail("target", "see to target.url and the server", "%s", reason(err))
+		f.fail("target/unreachable", "see to target.url and the server", "%s", reason(err))
 		return
 	}
 	f.ok("target", "%s %s, database %s, user %s", facts.Server, facts.Version, facts.Database, facts.User)
@@ -30,19 +37,59 @@ func checkMySQLTarget(ctx context.Context, c *config, f *findings) {
 	} else {
 		f.ok("own tables", "the tables replicator_* will be created by run")
 	}
+	checkXA(ctx, c, sink, f)
+	checkMySQLServer(c, &facts, maxMessage, f)
+	checkDisk(c.Target.URL, facts.DataDirectory, targetDiskWanted, f)
+	checkClock(facts.Ahead, f)
+	checkTargetTables(ctx, c, sink, tables, f)
+}
+
+func checkXA(ctx context.Context, c *config, sink *mysql.Sink, f *findings) {
 	if c.Delivery != checkpoint.TwoPhase {
 		f.ok("two-phase", "not needed: delivery is %s", c.Delivery)
 		return
 	}
 	two, err := sink.CheckTwoPhase(ctx)
 	for _, w := range two.Warnings {
-		f.warn("two-phase", "", "%s", w)
+		f.warn("two-phase/settings", "", "%s", w)
 	}
 	if err != nil {
-		f.fail("two-phase", "", "%s", reason(err))
+		f.fail("two-phase/unusable", "", "%s", reason(err))
 		return
 	}
 	f.ok("two-phase", "XA works, %s prepared on the server", transactions(two.Prepared))
+}
+
+// checkMySQLServer looks at the server's settings, the user's grants and the tables' triggers.
+func checkMySQLServer(c *config, facts *mysql.Facts, maxMessage int64, f *findings) {
+	if facts.Charset != "utf8mb4" {
+		f.warn("settings/encoding", "ALTER DATABASE "+facts.Database+" CHARACTER SET utf8mb4", "the database's character set is %s: tables that are made by hand there lack characters that the source has", facts.Charset)
+	}
+	if maxMessage > facts.MaxPacket {
+		f.warn("messages/packet", "raise max_allowed_packet", "a topic takes records of %d bytes, and the target statements of %d (max_allowed_packet)", maxMessage, facts.MaxPacket)
+	}
+	sessions := 1
+	if facts.Server == "MariaDB" {
+		sessions = 2
+	}
+	if want := c.Workers*sessions + sessionsBesides; facts.FreeSessions < want {
+		f.warn("connections/few", "raise max_connections, or lower workers", "the target has room for %d sessions more, and %d workers may open %d", facts.FreeSessions, c.Workers, want)
+	} else {
+		f.ok("connections", "the target has room for %d sessions more, and up to %d are needed", facts.FreeSessions, want)
+	}
+	switch missing := strings.Join(facts.Missing, ", "); {
+	case missing == "":
+		f.ok("grants", "the user has what docs/grants.md lists")
+	case facts.Unsure:
+		f.warn("grants/unsure", "see docs/grants.md", "user %s has no %s on database %s, unless by a role or for single tables", facts.User, missing, facts.Database)
+	default:
+		f.fail("grants/missing", "GRANT it on the database; see docs/grants.md", "user %s has no %s on database %s", facts.User, missing, facts.Database)
+	}
+	if len(facts.Triggers) > 0 {
+		f.warn("triggers/fire", "drop them in the target: what they did at the source is replicated", "triggers of the target's tables fire for replicated rows: %s", few(facts.Triggers, 10))
+	} else {
+		f.ok("triggers", "the target's tables have none, and foreign keys are not checked for replicated rows")
+	}
 }
 
 // transactions counts them in words.

@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"replicator/checkpoint"
 	"replicator/debezium"
 	"replicator/debezium/kafka"
 	"replicator/schema"
@@ -22,59 +22,103 @@ type knownTable struct {
 	shape  schema.Table
 	target schema.Name // as the template says, before names are shortened
 	rows   sqlgen.Rules
+	evolve schema.Policy
+	since  debezium.LogPosition // in the source's log, from which on it has this shape; zero: that is not known
 }
 
-// checkSource looks at brokers and topics, and returns the tables that the schema-change topic describes.
-func checkSource(ctx context.Context, c *config, f *findings) []knownTable {
+// before says whether an event is from before the table had its shape.
+func (t *knownTable) before(e *debezium.Event) bool {
+	at, ok := e.Source.Position()
+	if !ok || t.since == (debezium.LogPosition{}) {
+		return false
+	}
+	c, ok := at.Compare(t.since)
+	return ok && c < 0
+}
+
+// sourceView is what the preflight has seen of the source's side.
+type sourceView struct {
+	source   *kafka.Source
+	decoder  *debezium.Decoder // one for all topics: some schemas' ids show what others mean
+	all      []string          // topics that this user may see
+	topics   []kafka.TopicInfo
+	settings map[string]kafka.Settings // by topic
+	samples  []topicSample
+	tables   []knownTable
+}
+
+// maxMessage is the size of the largest message that a topic may hold, in bytes; 0: it is not known.
+func (v *sourceView) maxMessage() int64 {
+	var most int64
+	for _, s := range v.settings {
+		most = max(most, s.MaxMessage)
+	}
+	return most
+}
+
+// checkSource looks at brokers, topics and a few of their records. last is the pipeline's last checkpoint; nil: there is none.
+func checkSource(ctx context.Context, c *config, last *checkpoint.Checkpoint, f *findings) (v sourceView) {
 	ctx, cancel := within(ctx, checkSourceTimeout)
 	defer cancel()
-	source, err := openSource(c, nil)
-	if err != nil {
-		f.fail("brokers", "correct source", "%v", err)
-		return nil
+	var err error
+	if v.source, err = openSource(c, nil); err == nil {
+		v.decoder, err = openDecoder(c, nil)
 	}
-	if err := source.Probe(ctx); err != nil {
-		f.fail("brokers", "see to source.brokers", "no broker can be used: %s", reason(err))
-		return nil
+	if err != nil {
+		f.fail("brokers/settings", "correct source", "%v", err)
+		return v
+	}
+	if err := v.source.Probe(ctx); err != nil {
+		f.fail("brokers/unreachable", "see to source.brokers", "no broker can be used: %s", reason(err))
+		return v
 	}
 	f.ok("brokers", "%s", strings.Join(c.Source.Brokers, ", "))
-	all, err := source.Topics(ctx)
-	if err != nil {
-		f.fail("topics", "let this user DESCRIBE the topics", "the topics cannot be listed: %s", reason(err))
-		return nil
+	if v.all, err = v.source.Topics(ctx); err != nil {
+		f.fail("topics/hidden", "let this user DESCRIBE the topics", "the topics cannot be listed: %s", reason(err))
+		return v
 	}
-	checkTopics(ctx, source, all, f)
+	v.describeTopics(ctx, f)
 	checkRegistry(ctx, c, f)
-	for _, t := range []struct{ key, name string }{{"transactions", c.Source.Transactions}, {"schema_changes", c.Source.SchemaChanges}} {
-		if t.name != "" && !slices.Contains(all, t.name) {
-			f.fail(t.key, fmt.Sprintf("correct source.%s: it is the connector's topic.prefix for schema_changes, and that with .transaction for transactions", t.key), "there is no topic %s", t.name)
-		}
+	if t := c.Source.Transactions; t != "" && !slices.Contains(v.all, t) {
+		f.fail("transactions/missing", "start the connector; if it runs, correct source.transactions: it is the connector's topic.prefix with .transaction", "there is no topic %s", t)
 	}
-	return checkSchemaChanges(ctx, c, source, all, f)
+	if t := c.Errors.LetterTopic; t != "" && !slices.Contains(v.all, t) {
+		f.fail("dead_letters/missing", "create it, and let this user WRITE to it", "there is no topic %s, which errors.dead_letters names, or this user may not DESCRIBE it", t)
+	}
+	v.tables = v.checkSchemaChanges(ctx, c, f)
+	v.sample(ctx, c, f)
+	if len(v.tables) == 0 {
+		v.tables = tablesOfSamples(c, v.samples)
+	}
+	v.checkTopicSettings(ctx, c, last, f)
+	v.checkPositions(last, f)
+	v.checkBeginning(ctx, c, last, f)
+	v.checkSamples(c, f)
+	return v
 }
 
-func checkTopics(ctx context.Context, source *kafka.Source, all []string, f *findings) {
-	topics, err := source.Describe(ctx)
-	if err != nil {
-		f.fail("topics", "see to the brokers", "the topics cannot be described: %s", reason(err))
+func (v *sourceView) describeTopics(ctx context.Context, f *findings) {
+	var err error
+	if v.topics, err = v.source.Describe(ctx); err != nil {
+		f.fail("topics/hidden", "let this user DESCRIBE the topics, and see to the brokers", "the topics cannot be described: %s", reason(err))
 		return
 	}
-	if len(topics) == 0 {
-		there := "the brokers have no topics"
-		if len(all) > 0 {
-			there = "there are " + few(all, 10)
+	if len(v.topics) == 0 {
+		there := "the brokers have no topics that this user may DESCRIBE"
+		if len(v.all) > 0 {
+			there = "there are " + few(slices.Clone(v.all), 10)
 		}
-		f.fail("topics", "correct source.topics, regular expressions of whole names", "no topic matches; %s", there)
+		f.fail("topics/none", "start the connector, which makes topics with the first rows; if it runs, correct source.topics, regular expressions of whole names", "no topic matches; %s", there)
 		return
 	}
 	partitions, records := 0, int64(0)
-	for _, t := range topics {
+	for _, t := range v.topics {
 		partitions += len(t.Partitions)
 		for _, p := range t.Partitions {
 			records += p.LastStable - p.Earliest
 		}
 	}
-	f.ok("topics", "%d topics, %d partitions, about %d records", len(topics), partitions, records)
+	f.ok("topics", "%d topics, %d partitions, about %d records", len(v.topics), partitions, records)
 }
 
 // checkRegistry asks the schema registry, if there is one.
@@ -87,34 +131,35 @@ func checkRegistry(ctx context.Context, c *config, f *findings) {
 		err = r.Probe(ctx)
 	}
 	if err != nil {
-		f.fail("registry", "see to source.registry", "the schema registry cannot be used: %s", reason(err))
+		f.fail("registry/unreachable", "see to source.registry", "the schema registry cannot be used: %s", reason(err))
 		return
 	}
 	f.ok("registry", "%s", redact(c.Source.Registry.URL))
 }
 
 // checkSchemaChanges reads the schema-change topic.
-func checkSchemaChanges(ctx context.Context, c *config, source *kafka.Source, all []string, f *findings) []knownTable {
+func (v *sourceView) checkSchemaChanges(ctx context.Context, c *config, f *findings) []knownTable {
 	topic := c.Source.SchemaChanges
 	if topic == "" {
-		f.warn("schema_changes", "set it to the connector's topic.prefix", "source.schema_changes is not set: types of new tables come from the events alone, which do not tell all (unsigned, lengths)")
+		f.warn("schema_changes/unset", "set it to the connector's topic.prefix", "source.schema_changes is not set: types of new tables come from the events alone, which do not tell all (unsigned, lengths)")
 		return nil
 	}
-	if !slices.Contains(all, topic) {
+	if !slices.Contains(v.all, topic) {
+		f.fail("schema_changes/missing", "start the connector; if it runs, correct source.schema_changes: it is the connector's topic.prefix", "there is no topic %s", topic)
 		return nil
 	}
-	records, _, err := source.History(ctx, topic, -1)
+	records, _, err := v.source.History(ctx, topic, -1)
 	if err != nil {
-		f.fail("schema_changes", "see to the topic", "topic %s cannot be read: %s", topic, reason(err))
+		f.fail("schema_changes/unreadable", "let this user READ it; it must have one partition", "topic %s cannot be read: %s", topic, reason(err))
 		return nil
 	}
-	tables, err := describedTables(ctx, c, topic, records)
+	tables, err := describedTables(ctx, c, v.decoder, topic, records)
 	if err != nil {
-		f.fail("schema_changes", "is it the connector's schema-change topic?", "%v", err)
+		f.fail("schema_changes/not_debezium", "is it the connector's schema-change topic?", "%v", err)
 		return nil
 	}
 	if len(tables) == 0 {
-		f.warn("schema_changes", "is it the connector's schema-change topic, and is include.schema.changes on?", "topic %s describes no table that is replicated", topic)
+		f.warn("schema_changes/empty", "is it the connector's schema-change topic, and is include.schema.changes on?", "topic %s describes no table that is replicated", topic)
 		return nil
 	}
 	f.ok("schema_changes", "topic %s describes %d tables", topic, len(tables))
@@ -122,11 +167,7 @@ func checkSchemaChanges(ctx context.Context, c *config, source *kafka.Source, al
 }
 
 // describedTables returns the tables as the topic leaves them, by name, without those that a rule skips.
-func describedTables(ctx context.Context, c *config, topic string, records []debezium.Record) ([]knownTable, error) {
-	decoder, err := openDecoder(c, nil)
-	if err != nil {
-		return nil, err
-	}
+func describedTables(ctx context.Context, c *config, decoder *debezium.Decoder, topic string, records []debezium.Record) ([]knownTable, error) {
 	events, err := decoder.DecodeBatchContext(ctx, &debezium.Batch{Partition: debezium.Partition{Topic: topic}, Records: records})
 	if err != nil {
 		return nil, err
@@ -142,29 +183,39 @@ func describedTables(ctx context.Context, c *config, topic string, records []deb
 				delete(known, name)
 				continue
 			}
-			t := knownTable{source: name, shape: *change.Shape, target: fillTemplate(c.Target.Table, topic, change)}
-			skip := false
-			for _, r := range c.Tables {
-				if !r.Match.MatchString(name) {
-					continue
-				}
-				skip, t.rows = r.Skip, r.Rows
-				if r.Target != "" {
-					t.target = fillTemplate(r.Target, topic, change)
-				}
-				break
-			}
-			if !skip {
+			if t, skip := ruled(c, topic, change); !skip {
+				t.since, _ = events[i].Source.Position()
 				known[name] = t
 			}
 		}
 	}
-	tables := make([]knownTable, 0, len(known))
-	for _, t := range known {
-		tables = append(tables, t)
-	}
+	return sortedTables(known), nil
+}
+
+func sortedTables(known map[string]knownTable) []knownTable {
+	tables := slices.Collect(maps.Values(known))
 	slices.SortFunc(tables, func(a, b knownTable) int { return strings.Compare(a.source, b.source) })
-	return tables, nil
+	return tables
+}
+
+// ruled is a table as the rules have it; skip: they leave it out.
+func ruled(c *config, prefix string, change debezium.TableChange) (t knownTable, skip bool) {
+	name := dotted(change.Database, change.Schema, change.Table)
+	t = knownTable{source: name, shape: *change.Shape, target: fillTemplate(c.Target.Table, prefix, change), evolve: c.Schema.Evolve}
+	for _, r := range c.Tables {
+		if !r.Match.MatchString(name) {
+			continue
+		}
+		t.rows = r.Rows
+		if r.Target != "" {
+			t.target = fillTemplate(r.Target, prefix, change)
+		}
+		if r.Evolve != "" {
+			t.evolve = r.Evolve
+		}
+		return t, r.Skip
+	}
+	return t, false
 }
 
 // fillTemplate returns where a table goes. {topic} is the name that Debezium gives to the table's topic by default.
@@ -173,52 +224,6 @@ func fillTemplate(template, prefix string, t debezium.TableChange) schema.Name {
 	fill := strings.NewReplacer("{topic}", topic, "{database}", t.Database, "{schema}", t.Schema, "{table}", t.Table)
 	n := schema.ParseName(template) // before filling: a dot in a table's name separates nothing
 	return schema.Name{Schema: fill.Replace(n.Schema), Table: fill.Replace(n.Table)}
-}
-
-// checkTables looks at what the tables are like.
-func checkTables(c *config, tables []knownTable, f *findings) {
-	dialect := sqlgen.Postgres{}
-	var keyless []string
-	goes := map[schema.Name]string{}
-	for _, t := range tables {
-		arranged, err := t.rows.Arrange(t.shape)
-		if err != nil {
-			f.fail("rules", "correct the table's rule", "table %s: %v", t.source, err)
-			continue
-		}
-		t.shape = arranged
-		if len(t.shape.PrimaryKey) == 0 {
-			keyless = append(keyless, t.source)
-		}
-		if short := dialect.ShortName(t.target.Table); short != t.target.Table {
-			f.warn("names", "", "table %s is longer than the target's limit of 63 bytes and is called %s there", t.source, short)
-		}
-		for _, col := range t.shape.Columns {
-			if short := dialect.ShortName(col.Name); short != col.Name {
-				f.warn("names", "", "column %s of table %s is longer than the target's limit of 63 bytes and is called %s there", col.Name, t.source, short)
-			}
-		}
-		as := schema.Name{Schema: dialect.ShortName(t.target.Schema), Table: dialect.ShortName(t.target.Table)}
-		if other, taken := goes[as]; taken {
-			f.fail("names", "put {database} into target.table, as in {database}.{table}", "tables %s and %s both go to %v", other, t.source, as)
-		}
-		goes[as] = t.source
-		if _, err := dialect.TargetTable(t.shape, as, c.Schema.Types); err != nil && c.Schema.Create {
-			f.fail("types", "create the table in the target by hand, with a type that holds the values", "table %s: %s", t.source, typeReason(err))
-		}
-	}
-	if len(keyless) > 0 {
-		f.warn("keys", "give them a key (tables: key) if some columns are unique", "%d tables have no primary key, and changes look for an equal row: %s", len(keyless), few(keyless, 10))
-	}
-}
-
-// typeReason leaves out of a row's error what only a record has.
-func typeReason(err error) string {
-	var row *sqlgen.RowError
-	if !errors.As(err, &row) {
-		return err.Error()
-	}
-	return fmt.Sprintf("column %s: %v", row.Column, row.Err)
 }
 
 // dotted joins the names that there are.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -21,27 +22,42 @@ const (
 	levelError   = "error"
 )
 
-// finding is one line of the preflight.
+// finding is one line of the preflight. Check and Finding are words for scripts; docs/check.md has a line for each pair of them.
 type finding struct {
-	Level   string `json:"level"` // ok, warning or error
-	Check   string `json:"check"` // what was looked at, a word for scripts
+	Level   string `json:"level"`             // ok, warning or error
+	Check   string `json:"check"`             // what was looked at
+	Finding string `json:"finding,omitempty"` // what is the matter; nothing is if it is ok
 	Message string `json:"message"`
 	Do      string `json:"do,omitempty"` // what to do about it
+}
+
+// name is the finding's line in docs/check.md.
+func (f *finding) name() string {
+	if f.Finding == "" {
+		return f.Check
+	}
+	return f.Check + "/" + f.Finding
 }
 
 // findings collects what the checks find.
 type findings struct{ list []finding }
 
 func (f *findings) ok(check, format string, args ...any) {
-	f.list = append(f.list, finding{levelOK, check, fmt.Sprintf(format, args...), ""})
+	f.list = append(f.list, finding{Level: levelOK, Check: check, Message: fmt.Sprintf(format, args...)})
 }
 
-func (f *findings) warn(check, do, format string, args ...any) {
-	f.list = append(f.list, finding{levelWarning, check, fmt.Sprintf(format, args...), do})
+// warn and fail take the check and the finding with a slash between them, as docs/check.md has them.
+func (f *findings) warn(name, do, format string, args ...any) {
+	f.add(levelWarning, name, do, fmt.Sprintf(format, args...))
 }
 
-func (f *findings) fail(check, do, format string, args ...any) {
-	f.list = append(f.list, finding{levelError, check, fmt.Sprintf(format, args...), do})
+func (f *findings) fail(name, do, format string, args ...any) {
+	f.add(levelError, name, do, fmt.Sprintf(format, args...))
+}
+
+func (f *findings) add(level, name, do, message string) {
+	check, what, _ := strings.Cut(name, "/")
+	f.list = append(f.list, finding{level, check, what, message, do})
 }
 
 func (f *findings) count(level string) int {
@@ -58,8 +74,9 @@ func (a *app) checkCommand() *cobra.Command {
 	var f configFlags
 	cmd := &cobra.Command{
 		Use: "check --config FILE", Short: "Preflight: brokers, topics, target, store; what will go wrong, and what to do.", Args: cobra.NoArgs,
-		Long: `Look at brokers, topics, the target's settings and grants, and the checkpoint store, and change nothing.
-One line a finding: ok, warning or error, and what to do. The exit code is 3 if there is an error.`,
+		Long: `Look at brokers, topics and a few of their records, the target's settings, grants and tables, and the checkpoint store, and change
+nothing. One line a finding: ok, warning or error, and what to do; docs/check.md has more on each. The exit code is 3 if there is an
+error.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.load(&f)
 			if err != nil {
@@ -77,9 +94,10 @@ func (a *app) check(ctx context.Context, c *config) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	var found findings
-	tables := checkSource(ctx, c, &found)
+	source := checkSource(ctx, c, lastCheckpoint(ctx, c), &found)
+	tables := source.tables
 	checkTables(c, tables, &found)
-	checkTarget(ctx, c, tables, &found)
+	checkTarget(ctx, c, tables, source.maxMessage(), &found)
 	checkStore(ctx, c, &found)
 	for i := range found.list {
 		found.list[i].Message = redact(found.list[i].Message)
@@ -106,7 +124,7 @@ func (a *app) printFindings(list []finding) error {
 		if f.Do != "" {
 			line += ": " + f.Do
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Level, f.Check, line)
+		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Level, f.name(), line)
 	}
 	return w.Flush()
 }

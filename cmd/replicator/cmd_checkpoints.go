@@ -15,7 +15,6 @@ import (
 	"replicator/checkpoint"
 	"replicator/debezium"
 	"replicator/txnsink"
-	"replicator/txnsink/postgres"
 )
 
 func (a *app) checkpointsCommand() *cobra.Command {
@@ -71,7 +70,7 @@ func (a *app) withOwnTables(ctx context.Context, f *configFlags, do func(context
 		return err
 	}
 	if !strings.HasPrefix(c.Checkpoint.Store, "file:") {
-		if err := postgres.Up(ctx, storeURL(&c)); err != nil {
+		if err := migrateUp(ctx, &c, storeURL(&c)); err != nil {
 			return inPipeline(&c, fmt.Errorf("checkpoint.store: %w", err))
 		}
 	}

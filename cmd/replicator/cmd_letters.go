@@ -16,8 +16,15 @@ import (
 	"replicator/checkpoint"
 	"replicator/debezium"
 	"replicator/txnsink"
-	"replicator/txnsink/postgres"
 )
+
+// letterSink is a target that keeps the records that were set aside.
+type letterSink interface {
+	Letters(ctx context.Context, pipeline string, do func(*txnsink.Letter) error) error
+	Letter(ctx context.Context, pipeline, topic string, partition int32, offset int64) (*txnsink.Letter, error)
+	DecideLetters(ctx context.Context, pipeline, action string, pick []txnsink.Letter) (int64, error)
+	Close() error
+}
 
 func (a *app) lettersCommand() *cobra.Command {
 	return group("dead-letters", "Look at the records that were set aside (errors.bad_record: dead-letter), and decide them.",
@@ -46,7 +53,7 @@ func (a *app) lettersShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withSink(cmd.Context(), &f, func(ctx context.Context, c *config, sink *postgres.Sink) error {
+			return a.withSink(cmd.Context(), &f, func(ctx context.Context, c *config, sink letterSink) error {
 				return a.showLetter(ctx, c, sink, id)
 			})
 		},
@@ -81,7 +88,7 @@ others are retried, in their order, and its later ones follow no more. One that 
 				}
 				pick = append(pick, id)
 			}
-			return a.withSink(cmd.Context(), &f, func(ctx context.Context, c *config, sink *postgres.Sink) error {
+			return a.withSink(cmd.Context(), &f, func(ctx context.Context, c *config, sink letterSink) error {
 				return a.decideLetters(ctx, c, sink, action, pick)
 			})
 		},
@@ -93,17 +100,18 @@ others are retried, in their order, and its later ones follow no more. One that 
 }
 
 // withSink lends do the target.
-func (a *app) withSink(ctx context.Context, f *configFlags, do func(context.Context, *config, *postgres.Sink) error) error {
+func (a *app) withSink(ctx context.Context, f *configFlags, do func(context.Context, *config, letterSink) error) error {
 	c, err := a.load(f)
 	if err != nil {
 		return err
 	}
-	if isMySQL(c.Target.URL) {
-		return inPipeline(&c, errors.New("no records are set aside where the target is MySQL or MariaDB"))
-	}
-	sink, err := openPostgres(ctx, &c, c.logger(a.stderr))
+	opened, err := openSink(ctx, &c, c.logger(a.stderr))
 	if err != nil {
 		return inPipeline(&c, err)
+	}
+	sink, ok := opened.(letterSink)
+	if !ok {
+		return inPipeline(&c, errors.Join(fmt.Errorf("a %T keeps no records that were set aside", opened), opened.Close()))
 	}
 	if err := errors.Join(do(ctx, &c, sink), sink.Close()); err != nil {
 		return inPipeline(&c, err)
@@ -142,7 +150,7 @@ func factsOfLetter(l *txnsink.Letter) letterFacts {
 	}
 }
 
-func (a *app) listLetters(ctx context.Context, c *config, sink *postgres.Sink) error {
+func (a *app) listLetters(ctx context.Context, c *config, sink letterSink) error {
 	facts := []letterFacts{}
 	err := sink.Letters(ctx, c.Pipeline, func(l *txnsink.Letter) error {
 		facts = append(facts, factsOfLetter(l))
@@ -170,7 +178,7 @@ type letterWhole struct {
 	Value   []byte            `json:"value"`
 }
 
-func (a *app) showLetter(ctx context.Context, c *config, sink *postgres.Sink, id txnsink.Letter) error {
+func (a *app) showLetter(ctx context.Context, c *config, sink letterSink, id txnsink.Letter) error {
 	l, err := sink.Letter(ctx, c.Pipeline, id.Topic, id.Partition, id.Offset)
 	if err != nil {
 		return err
@@ -216,7 +224,7 @@ type lettersDecided struct {
 	Records  int64  `json:"records"`
 }
 
-func (a *app) decideLetters(ctx context.Context, c *config, sink *postgres.Sink, action string, pick []txnsink.Letter) error {
+func (a *app) decideLetters(ctx context.Context, c *config, sink letterSink, action string, pick []txnsink.Letter) error {
 	n, err := sink.DecideLetters(ctx, c.Pipeline, action, pick)
 	if err != nil {
 		return err

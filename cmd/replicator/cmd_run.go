@@ -130,7 +130,7 @@ func (a *app) run(ctx context.Context, c *config, f *runFlags) (err error) {
 		return inPipeline(c, err)
 	}
 	port.Ended(nil, "")
-	log.Info("stopped", "pipeline", c.Pipeline, "checkpoint", last.Checkpoint, "events", last.Events, "repeated", last.Repeated, "skipped", last.Skipped)
+	log.Info("stopped", "pipeline", c.Pipeline, "checkpoint", last.Checkpoint, "events", last.Events, "repeated", last.Repeated, "skipped", last.Skipped, "aside", last.Aside)
 	return nil
 }
 
@@ -150,7 +150,7 @@ func runPipeline(ctx context.Context, c *config, e *ends, p *checkpoint.Config, 
 func openPort(ctx context.Context, c *config, log *slog.Logger) (*ops.Server, func() error, error) {
 	build := readVersion()
 	port := ops.New(ops.Config{
-		Pipeline: c.Pipeline, Version: build.Version, Commit: build.Commit, Delivery: string(c.Delivery),
+		Pipeline: c.Pipeline, Version: build.Version, Commit: build.Commit, Delivery: string(c.Delivery), Workers: c.Workers,
 		Source: strings.Join(c.Source.Brokers, ", "), Target: mask(c.Target.URL), Settings: c.Settings,
 		Token: c.HTTP.Token, Pprof: c.HTTP.Pprof, Interval: c.Checkpoint.Interval, Cluster: c.Cluster, Log: log,
 	})

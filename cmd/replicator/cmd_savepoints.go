@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -112,20 +115,21 @@ func (a *app) checkpointsExport() *cobra.Command {
 
 func (a *app) checkpointsImport() *cobra.Command {
 	var f configFlags
+	replay := false
 	cmd := &cobra.Command{
 		Use: "import FILE --config FILE", Short: "Begin a pipeline at an exported checkpoint; - is standard input.", Args: cobra.ExactArgs(1),
 		Long: `Begin a pipeline at a checkpoint that export printed; - is standard input.
 The pipeline must have no checkpoint yet: give it another name, by --set pipeline=NAME. To replay without touching what the
 first one writes, let it write elsewhere: --set target.table='replay.{table}'. The tables must hold what the checkpoint says, or
-be empty if only what came after is wanted.`,
+be empty if only what came after is wanted: those that the first pipeline has written beyond the checkpoint are refused.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cp, err := readExported(cmd.InOrStdin(), args[0])
 			if err != nil {
 				return err
 			}
 			return a.withOwnTables(cmd.Context(), &f, func(ctx context.Context, c *config, s checkpoint.Store) error {
-				if err := importCheckpoint(ctx, c, s, cp); err != nil {
-					return err
+				if err := importCheckpoint(ctx, c, s, cp, replay); err != nil {
+					return fmt.Errorf("import: %w", err)
 				}
 				_, err := fmt.Fprintf(a.stdout, "pipeline %s begins at checkpoint %d of pipeline %s\n", c.Pipeline, cp.ID, cp.Pipeline)
 				return err
@@ -133,7 +137,39 @@ be empty if only what came after is wanted.`,
 		},
 	}
 	f.add(cmd)
+	cmd.Flags().BoolVar(&replay, "replay", false, "apply again what the target's tables hold already; their rows have keys and converge, or they were emptied")
 	return cmd
+}
+
+// mayImport refuses a checkpoint that the configuration cannot go on from: of other topics, or one that would repeat rows.
+func mayImport(ctx context.Context, c *config, cp checkpoint.Checkpoint, replay bool) (err error) {
+	topics := map[string]bool{}
+	wanted := c.wantsTopic()
+	for p := range cp.Positions {
+		topics[p.Topic] = topics[p.Topic] || wanted(p.Topic)
+	}
+	if len(topics) > 0 && !slices.Contains(slices.Collect(maps.Values(topics)), true) {
+		return usage(fmt.Errorf("source.topics matches none of the checkpoint's topics, which are %s: all that it does match would be read from the beginning",
+			strings.Join(slices.Sorted(maps.Keys(topics)), ", ")))
+	}
+	if replay || c.Delivery == checkpoint.AtLeastOnce || c.Delivery == checkpoint.AtMostOnce {
+		return nil
+	}
+	if err := migrateUp(ctx, c, c.Target.URL); err != nil {
+		return err
+	}
+	sink, err := openSink(ctx, c, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, sink.Close()) }()
+	tables, err := checkpoint.Overtaken(ctx, checkpoint.Config{Sink: sink, Tables: checkpoint.TablesConfig{Template: c.Target.Table, Rules: tableRules(c)}}, cp)
+	if err != nil || len(tables) == 0 {
+		return err
+	}
+	return fmt.Errorf("pipeline %s has written beyond checkpoint %d to table %s, and rows of tables without a key would be there twice: "+
+		"let this pipeline write elsewhere, as in --set target.table='replay.{table}'; or if every table has a key, so that its rows converge, "+
+		"or the tables were emptied, say so by --replay", cp.Pipeline, cp.ID, tables[0])
 }
 
 // readExported reads what export printed.
@@ -169,20 +205,23 @@ func readExported(stdin io.Reader, name string) (cp checkpoint.Checkpoint, err e
 
 // importCheckpoint saves cp as the first checkpoint of the pipeline. What is said there of the other pipeline's target
 // does not hold for this one's.
-func importCheckpoint(ctx context.Context, c *config, s checkpoint.Store, cp checkpoint.Checkpoint) error {
+func importCheckpoint(ctx context.Context, c *config, s checkpoint.Store, cp checkpoint.Checkpoint, replay bool) error {
 	list, err := s.List(ctx, c.Pipeline)
 	if err != nil {
 		return err
 	}
 	if len(list) > 0 {
-		return fmt.Errorf("import: the pipeline has checkpoints already, up to %d: give it another name, as in --set pipeline=%s-replay", list[len(list)-1].ID, c.Pipeline)
+		return fmt.Errorf("the pipeline has checkpoints already, up to %d: give it another name, as in --set pipeline=%s-replay", list[len(list)-1].ID, c.Pipeline)
+	}
+	if err := mayImport(ctx, c, cp, replay); err != nil {
+		return err
 	}
 	begun, err := s.Acquire(ctx, c.Pipeline)
 	if err != nil {
 		return err
 	}
 	if begun.ID != 0 {
-		return errors.New("import: the pipeline has begun meanwhile")
+		return errors.New("the pipeline has begun meanwhile")
 	}
 	cp.Pipeline, cp.Epoch = c.Pipeline, begun.Epoch
 	cp.Txns, cp.Parts, cp.Ahead = nil, nil, nil

@@ -86,9 +86,13 @@ func (a *app) sql(ctx context.Context, c *config, f *sqlFlags) (err error) {
 		p.Source = eventsSource{events, events.without(c.Source.SchemaChanges, c.Source.Transactions)}
 		p.UntilCaughtUp, own = true, false // no checkpoint is of this file
 	}
-	err = checkpoint.DryRun(ctx, p, own, &printedPlan{out: a.stdout, sink: sink, left: f.limit})
+	plan := &printedPlan{out: a.stdout, sink: sink, left: f.limit}
+	err = checkpoint.DryRun(ctx, p, own, plan)
 	if errors.Is(err, errPrinted) || ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
+	}
+	if err == nil && !plan.begun {
+		_, err = fmt.Fprintln(a.stderr, "replicator: there is nothing to apply after the last checkpoint")
 	}
 	return err
 }
@@ -130,6 +134,8 @@ type printedPlan struct {
 	out  io.Writer
 	sink *postgres.Sink
 	left int // transactions to print; 0: do not count
+
+	begun bool // a transaction was printed
 }
 
 func (p *printedPlan) Define(_ context.Context, statements []string) error {
@@ -143,6 +149,7 @@ func (p *printedPlan) Define(_ context.Context, statements []string) error {
 }
 
 func (p *printedPlan) Begin(_ context.Context, id txnsink.ID) error {
+	p.begun = true
 	_, err := fmt.Fprintf(p.out, "BEGIN; -- checkpoint %d\n", id.Checkpoint)
 	return err
 }

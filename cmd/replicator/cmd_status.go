@@ -108,7 +108,7 @@ type statusFacts struct {
 	Rate          *float64 `json:"rate"`
 	Lag           int64    `json:"lag"`
 	LagSeconds    *float64 `json:"lag_seconds"`
-	DeadLetters   *int64   `json:"dead_letters"`
+	AsideRows     *int64   `json:"aside_rows"`
 }
 
 // askStatus returns an answer as it came, and what it says.
@@ -214,8 +214,8 @@ func (s *statusFacts) text() string {
 			fmt.Fprintf(&b, "%-12s %d\n", n.name, n.count)
 		}
 	}
-	if s.DeadLetters != nil && *s.DeadLetters > 0 {
-		fmt.Fprintf(&b, "set aside    %d records; see replicator dead-letters list\n", *s.DeadLetters)
+	if s.AsideRows != nil && *s.AsideRows > 0 {
+		fmt.Fprintf(&b, "waiting      %d rows, of which records are set aside; see replicator dead-letters list\n", *s.AsideRows)
 	}
 	return b.String()
 }

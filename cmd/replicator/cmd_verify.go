@@ -91,11 +91,11 @@ func (a *app) verify(ctx context.Context, c *config, f *verifyFlags) (err error)
 		return inPipeline(c, err)
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	pairs, err := a.pairs(ctx, c, s, f.wants)
+	r, err := a.pairs(ctx, c, s, f.wants)
 	if err != nil {
 		return inPipeline(c, err)
 	}
-	v, err := a.compare(ctx, s, pairs, f)
+	v, err := a.compare(ctx, s, r.pairs, f)
 	if err != nil {
 		return inPipeline(c, err)
 	}

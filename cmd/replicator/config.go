@@ -91,7 +91,8 @@ type schemaConfig struct {
 }
 
 type errorsConfig struct {
-	BadRecord badRecords
+	BadRecord   badRecords
+	LetterTopic string // takes copies of the records that are set aside; empty: none does
 }
 
 // badRecords is what becomes of a record that cannot be decoded or stored.
@@ -188,8 +189,8 @@ func parseConfig(file string, text []byte, overrides []string, getenv func(strin
 		d.errs = append(d.errs, configError{where: d.file, line: math.MaxInt, key: "errors.bad_record", msg: "cannot be dead-letter with delivery: write-ahead, " +
 			"in which the target refuses a record only after its checkpoint was saved; set it to stop, or delivery to two-phase or one-phase"})
 	}
-	if c.Errors.BadRecord == deadLetter && isMySQL(c.Target.URL) {
-		d.errs = append(d.errs, configError{where: d.file, line: math.MaxInt, key: "errors.bad_record", msg: "cannot be dead-letter yet where the target is MySQL or MariaDB; set it to stop"})
+	if c.Errors.LetterTopic != "" && c.Errors.BadRecord != deadLetter {
+		d.errs = append(d.errs, configError{where: d.file, line: math.MaxInt, key: "errors.dead_letters", msg: "names a topic, and errors.bad_record is stop, with which nothing is set aside; set it to dead-letter"})
 	}
 	for key, msg := range c.shareErrors() {
 		d.errs = append(d.errs, configError{where: d.file, line: math.MaxInt, key: key, msg: msg})

@@ -58,7 +58,7 @@ func configKeys(c *config) []key {
 		{name: "source_transactions", value: later("keeping the source's transactions whole", "ignore")},
 		{name: "errors", value: section{
 			{name: "bad_record", value: oneOf(&c.Errors.BadRecord, []badRecords{stopAtBad, deadLetter})},
-			{name: "dead_letters", value: later("setting records aside elsewhere than in a table of the target", "table")},
+			{name: "dead_letters", value: letterTopic(&c.Errors.LetterTopic)},
 		}},
 		{name: "verify", value: section{
 			{name: "source", value: verifySource(&c.Verify.Source)},
@@ -261,6 +261,24 @@ func startPolicy(s string) error {
 	}
 	return nil
 }
+
+// letterTopic is where records are set aside: in the table alone, or with copies in a topic.
+func letterTopic(p *string) described {
+	return described{func(s string) error {
+		name, isTopic := strings.CutPrefix(s, "topic ")
+		switch {
+		case s == "table":
+			*p = ""
+		case isTopic && topicName.MatchString(name):
+			*p = name
+		default:
+			return errors.New("must be table, or topic and a topic's name, as in topic shop.dead_letters")
+		}
+		return nil
+	}, map[string]any{"type": "string", "pattern": `^(table|topic [A-Za-z0-9._-]{1,249})$`}}
+}
+
+var topicName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
 
 // targetURL checks the target's URL and never shows it: it holds the password.
 func targetURL(p *string) secret {

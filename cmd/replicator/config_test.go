@@ -76,7 +76,8 @@ func TestConfigErrorsNameLineKeyAndRemedy(t *testing.T) {
 		{"membership: {session_timeout: 10ms}", `c.yaml:7: membership.session_timeout: "10ms" must be a duration of at least 1s, with a unit: 500ms, 1s, 2m`},
 		{"errors: {bad_record: skip}", `c.yaml:7: errors.bad_record: "skip" is none of its values; it must be stop or dead-letter`},
 		{"errors: {bad_record: dead-letter}\ndelivery: write-ahead", `c.yaml: errors.bad_record: cannot be dead-letter with delivery: write-ahead, in which the target refuses a record only after its checkpoint was saved; set it to stop, or delivery to two-phase or one-phase`},
-		{"errors: {dead_letters: topic shop.dead}", `c.yaml:7: errors.dead_letters: "topic shop.dead" is not yet served by this version (setting records aside elsewhere than in a table of the target); leave the key out, or set it to table`},
+		{"errors: {dead_letters: topic shop.dead}", `c.yaml: errors.dead_letters: names a topic, and errors.bad_record is stop, with which nothing is set aside; set it to dead-letter`},
+		{"errors: {dead_letters: shop.dead}", `c.yaml:7: errors.dead_letters: "shop.dead" must be table, or topic and a topic's name, as in topic shop.dead_letters`},
 		{"verify: {source: 'oracle://u:secret@h/'}", "c.yaml:7: verify.source: must be a URL of the source database, as in mysql://user:${MYSQL_PASSWORD}@host:3306/, or mariadb:// or postgres://"},
 		{"http: {listen: '80'}", `c.yaml:7: http.listen: "80" must be HOST:PORT, as in 127.0.0.1:8088, or '' to turn it off`},
 		{"http: {listen: 'a:http'}", `c.yaml:7: http.listen: "a:http" must end in a port from 0 to 65535`},
@@ -142,6 +143,8 @@ func TestConfigErrorsOfRequiredKeys(t *testing.T) {
 		{"postgres://u:secret@h/db", "mysql://u:secret@h/db?tls=skip-verify", "c.yaml:6: target.url: has parameters after the database's name, and takes none: TLS is set by target.tls"},
 		{"postgres://u:secret@h/db", "postgres://u:secret@h/db\n  tls: {}", "c.yaml:7: target.tls: is for mysql:// and mariadb://; a postgres:// URL takes sslmode and sslrootcert"},
 		{"postgres://u:secret@h/db", "postgres://u:sec%zzret@h/db", "c.yaml:6: target.url: cannot be read as a URL; characters such as @ / # % of a password must be percent-encoded, or come from ${NAME}, which encodes them"},
+		{"postgres://u:secret@h/db", "postgres://u:s@cr/t@h/db", "c.yaml:6: target.url: has an @ behind its host; characters such as @ / # % of a password must be percent-encoded, or come from ${NAME}, which encodes them"},
+		{"postgres://u:secret@h/db", "mysql://u:s@cr/t@h/db", "c.yaml:6: target.url: has an @ behind its host; characters such as @ / # % of a password must be percent-encoded, or come from ${NAME} in the configuration"},
 		{"  url:", "  table: '{tabel}'\n  url:", `c.yaml:6: target.table: "{tabel}" may have {topic}, {database}, {schema} and {table} in braces, and no other braces`},
 		{"  url:", "  table: a.b.c\n  url:", `c.yaml:6: target.table: "a.b.c" must be TABLE or SCHEMA.TABLE, as in {database}.{table}`},
 	} {

@@ -181,6 +181,43 @@ func TestFilesThatTheDocumentationNamesAreThere(t *testing.T) {
 // message is a heading of troubleshooting.md: what the program says, with … where it puts something in.
 var message = regexp.MustCompile("(?m)^### `(.+)`$")
 
+var namesTest = regexp.MustCompile("`(Test[A-Za-z0-9]+)`")
+
+// TestTestsThatTheDocumentationNamesAreThere: a promise that names the test that shows it must not outlive the test.
+func TestTestsThatTheDocumentationNamesAreThere(t *testing.T) {
+	t.Parallel()
+	functions := map[string]bool{}
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && file != root:
+			return filepath.SkipDir
+		case !strings.HasSuffix(file, "_test.go"):
+			return nil
+		}
+		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(readText(t, file), -1) {
+			functions[m[1]] = true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for name, text := range documents(t) {
+		for _, m := range namesTest.FindAllStringSubmatch(text, -1) {
+			named++
+			if !functions[m[1]] {
+				t.Errorf("%s: there is no test %s", name, m[1])
+			}
+		}
+	}
+	if named == 0 {
+		t.Error("no test is named")
+	}
+}
+
 // TestMessagesOfTroubleshootingAreInTheProgram looks for every message of the document among the texts of the source.
 func TestMessagesOfTroubleshootingAreInTheProgram(t *testing.T) {
 	t.Parallel()

@@ -59,6 +59,23 @@ func TestTheWrittenGrantsOfPostgreSQLAreEnough(t *testing.T) {
 	}
 }
 
+// TestTablesAreNotMadeAmongOurOwn by a role that is called as the own tables' schema is: PostgreSQL's default search_path begins with it.
+func TestTablesAreNotMadeAmongOurOwn(t *testing.T) {
+	t.Parallel()
+	c := captureWithDDL(t, "bare", "own")
+	for _, sql := range grants(t, "postgres", databaseOf(t, c.url), "replicator") {
+		c.exec(t, sql)
+	}
+	config := strings.ReplaceAll(c.config, c.url, as(t, c.url, "replicator"))
+	if code, stderr := c.runConfig(t.Context(), t, config); code != exitDone {
+		t.Fatalf("exit code %d:\n%s", code, stderr)
+	}
+	c.equal(t)
+	if code, stdout, stderr := call(t, "check", "--config", writeConfig(t, config)); code != exitDone || !strings.Contains(stdout, "tables go to schema public\n") {
+		t.Errorf("check: exit code %d:\n%s%s", code, stdout, stderr)
+	}
+}
+
 // TestTheWrittenGrantsOfPostgreSQLRecover a run that died between the phases, on a table that somebody else owns.
 func TestTheWrittenGrantsOfPostgreSQLRecover(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,7 +18,25 @@ import (
 type daemon struct {
 	cancel context.CancelFunc
 	code   chan int
-	errs   bytes.Buffer // read it when the run has ended
+	errs   lockedText
+}
+
+// lockedText is what a run has written, for a test that reads it meanwhile.
+type lockedText struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lockedText) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // background starts a run that cuts a checkpoint when four events are there, and not before.
@@ -52,13 +71,13 @@ func eventually(t *testing.T, what string, ask func() bool) {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for range 600 {
+	for range 2400 {
 		if ask() {
 			return
 		}
 		<-tick.C
 	}
-	t.Fatalf("%s: not within 30 s", what)
+	t.Fatalf("%s: not within 2 minutes", what)
 }
 
 // TestCaseIdleConnections runs case 67: the server has ended every session, the store's too, while the events of a checkpoint came one by
@@ -94,25 +113,8 @@ func TestCaseRestartBetweenPhases(t *testing.T) {
 		}
 	})
 	r := newCaseRunOn(t, server, loadCase(t, "67"))
-	b, through := newBreaker(t, r.url, "COMMIT PREPARED", true)
-	r.target = through
 	r.produce(t, r.records(t)...)
-	restarted := make(chan error, 1)
-	go func() {
-		<-b.fired
-		err := server.Kill()
-		if err == nil {
-			err = server.Restart(t.Context())
-		}
-		b.mend()
-		restarted <- err
-	}()
-	if code, stderr := r.run(t); code != exitDone {
-		t.Fatalf("exit code %d:\n%s", code, stderr)
-	}
-	if err := <-restarted; err != nil {
-		t.Fatal(err)
-	}
+	r.killServer(t, server, "COMMIT PREPARED", true)
 	r.expect(t, r.result(t, ""))
 	r.expect(t, caseResult{Query: "SELECT count(*) FROM pg_prepared_xacts", Rows: r.exec(t, "SELECT '0'")})
 }

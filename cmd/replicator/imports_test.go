@@ -31,7 +31,7 @@ var allowedImports = map[string][]string{
 	"debezium/registry":          {"debezium"}, // and net/http
 	"debezium/debeziumtest":      {"debezium"},
 	"txnsink/postgres":           {"txnsink", "sqlgen", "schema", "migrations", "github.com/jackc/pgx/v5", "github.com/golang-migrate/migrate/v4"},
-	"txnsink/postgres/preflight": {"github.com/jackc/pgx/v5"}, // asks as a stranger would, without a sink
+	"txnsink/postgres/preflight": {"schema", "sqlgen", "github.com/jackc/pgx/v5"}, // asks as a stranger would, without a sink
 	"txnsink/postgres/pgserver": {
 		"github.com/jackc/pgx/v5", // whether the server answers is asked in its protocol
 		"github.com/fergusstrange/embedded-postgres",

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"replicator/txnsink/postgres/pgserver"
+	"replicator/debezium/kafka"
+	"replicator/txnsink/mysql/mysqlserver"
 )
 
 const letterSetting = "errors.bad_record"
@@ -79,35 +80,129 @@ func TestRecordsOfOneRowKeepTheirOrder(t *testing.T) {
 		t.Run(c.delivery+"/workers="+c.workers, func(t *testing.T) {
 			t.Parallel()
 			r := newCaseRun(t, &caseFile{})
-			r.config["delivery"], r.config["workers"], r.config[letterSetting] = c.delivery, c.workers, "dead-letter"
-			r.exec(t, "CREATE TABLE pay (id int PRIMARY KEY, amt int CHECK (amt < 100))")
-			r.createTopic(t)
-			r.send(t, pay("c", 1, 10), pay("c", 2, 500), pay("c", 3, 30), pay("u", 1, 11))
-			r.succeeds(t)
-			r.expect(t, caseResult{Query: "SELECT id, amt FROM pay ORDER BY id", Rows: textRows("1|11", "3|30")})
-			r.send(t, pay("u", 2, 20), pay("d", 3, 30), pay("u", 2, 210))
-			r.succeeds(t)
-			r.expect(t, caseResult{Query: "SELECT id, amt FROM pay ORDER BY id", Rows: textRows("1|11")})
-			r.expect(t, caseResult{
-				Query: `SELECT "offset", class FROM replicator.dead_letters ORDER BY 1`,
-				Rows:  textRows("1|check_violation", "4|follows", "6|follows"),
-			})
-
-			// The row as the first two leave it is good; the last one is refused now for what it says itself.
-			r.command(t, "dead-letters", "retry", "--all")
-			r.succeeds(t)
-			r.expect(t, caseResult{Query: "SELECT id, amt FROM pay ORDER BY id", Rows: textRows("1|11", "2|20")})
-			r.expect(t, caseResult{
-				Query: `SELECT "offset", class, action FROM replicator.dead_letters ORDER BY 1`,
-				Rows:  textRows("6|check_violation|"),
-			})
-
-			r.command(t, "dead-letters", "drop", r.topic(payTopic)+"/0/6")
-			r.send(t, pay("u", 2, 22))
-			r.succeeds(t)
-			r.expect(t, caseResult{Query: "SELECT id, amt FROM pay ORDER BY id", Rows: textRows("1|11", "2|22")})
-			r.expect(t, caseResult{Query: "SELECT count(*) FROM replicator.dead_letters", Rows: textRows("0")})
+			r.config["delivery"], r.config["workers"] = c.delivery, c.workers
+			r.keepsOrder(t)
 		})
+	}
+}
+
+// TestMySQLSetsRecordsAside as PostgreSQL does: what cannot be decoded (case 54), what the target refuses, and the rows' later records.
+func TestMySQLSetsRecordsAside(t *testing.T) {
+	onMySQL(t, func(t *testing.T, server *mysqlserver.Server) {
+		for _, rows := range []string{"100000", "1"} {
+			r := newMySQLRun(t, server, "54", "poison_"+rows)
+			r.config["checkpoint.rows"], r.config[letterSetting] = rows, "dead-letter"
+			r.produce(t, r.records(t)...)
+			r.succeeds(t)
+			r.expect(t, r.result(t, "with_dead_letter_policy"))
+			r.letters(t, "OFFSET, row_key, class, convert(`key` using utf8mb4), convert(value using utf8mb4)",
+				`1|id=7|bad_record|{"id":7}|{"before":null,"after":{"id":7,"amt":`,
+				`2|id=8|bad_record|{"id":8}|`+string(r.records(t)[2].value),
+				`3|id=9|bad_record|{"id":9}|[1,2]`)
+			id := r.topic(payTopic) + "/0/1"
+			shown := r.command(t, "dead-letters", "show", id)
+			for _, want := range []string{id, "bad_record", `key        {"id":7}`, `value      {"before":null,"after":{"id":7,"amt":`} {
+				if !strings.Contains(shown, want) {
+					t.Errorf("show does not say %q:\n%s", want, shown)
+				}
+			}
+		}
+		for _, c := range []struct{ delivery, workers string }{{"two-phase", "1"}, {"two-phase", "3"}, {"one-phase", "3"}, {"at-least-once", "1"}} {
+			name := strings.ReplaceAll("order_"+c.delivery+c.workers, "-", "_")
+			if err := server.CreateDatabase(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+			r := &caseRun{caseFile: &caseFile{}, url: server.URL(name), target: server.URL(name), config: map[string]string{"delivery": c.delivery, "workers": c.workers}}
+			r.keepsOrder(t)
+		}
+	})
+}
+
+// letters compares columns of the letters; OFFSET stands for the column of that name, which each database quotes in its way.
+func (r *caseRun) letters(t *testing.T, columns string, rows ...string) {
+	t.Helper()
+	table, offset := "replicator.dead_letters", `"offset"`
+	if isMySQL(r.url) {
+		table, offset = "replicator_dead_letters", "`offset`"
+	}
+	r.expect(t, caseResult{Query: "SELECT " + strings.ReplaceAll(columns, "OFFSET", offset) + " FROM " + table + " ORDER BY 1", Rows: textRows(rows...)})
+}
+
+// keepsOrder sets a record of a row aside, and others of it, and decides them.
+func (r *caseRun) keepsOrder(t *testing.T) {
+	t.Helper()
+	pays := func(rows ...string) {
+		t.Helper()
+		r.expect(t, caseResult{Query: "SELECT id, amt FROM pay ORDER BY id", Rows: textRows(rows...)})
+	}
+	r.config[letterSetting] = "dead-letter"
+	r.exec(t, "CREATE TABLE pay (id int PRIMARY KEY, amt int CHECK (amt < 100))")
+	r.createTopic(t)
+	r.send(t, pay("c", 1, 10), pay("c", 2, 500), pay("c", 3, 30), pay("u", 1, 11))
+	r.succeeds(t)
+	pays("1|11", "3|30")
+	r.send(t, pay("u", 2, 20), pay("d", 3, 30), pay("u", 2, 210))
+	r.succeeds(t)
+	pays("1|11")
+	r.letters(t, "OFFSET, class", "1|check_violation", "4|follows", "6|follows")
+
+	// The row as the first two leave it is good; the last one is refused now for what it says itself.
+	r.command(t, "dead-letters", "retry", "--all")
+	r.succeeds(t)
+	pays("1|11", "2|20")
+	r.letters(t, "OFFSET, class, action", "6|check_violation|")
+
+	r.command(t, "dead-letters", "drop", r.topic(payTopic)+"/0/6")
+	r.send(t, pay("u", 2, 22))
+	r.succeeds(t)
+	pays("1|11", "2|22")
+	r.letters(t, "count(*)", "0")
+}
+
+// TestLettersAreCopiedToATopic as Kafka had them, with what is known of them, each before its checkpoint is complete; and once more
+// when that comes again.
+func TestLettersAreCopiedToATopic(t *testing.T) {
+	t.Parallel()
+	r := newCaseRun(t, loadCase(t, "54"))
+	topic := "dead-" + r.topic("letters") // no topic that source.topics matches
+	r.config["errors"] = "{bad_record: dead-letter, dead_letters: topic " + topic + "}"
+	records := r.records(t)
+	records[1].headers = map[string][]byte{"own": []byte("kept")}
+	if err := caseBroker(t).CreateTopic(topic, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	r.produce(t, records[0])
+	r.succeeds(t)
+	r.produce(t, records[1:]...)
+	r.dieAt(t, "INSERT INTO replicator.checkpoints", true)
+	r.succeeds(t)
+	r.expect(t, r.result(t, "with_dead_letter_policy"))
+	r.letters(t, "OFFSET, class", "1|bad_record", "2|bad_record", "3|bad_record")
+
+	source, err := kafka.New(kafka.Config{Brokers: caseBroker(t).Addrs(), Topics: []string{topic}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	copies, _, err := source.History(t.Context(), topic, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for _, c := range copies {
+		headers := map[string]string{}
+		for _, h := range c.Headers {
+			headers[h.Key] = string(h.Value)
+		}
+		offset := atoi(t, headers["replicator.offset"])
+		was := records[offset]
+		if !bytes.Equal(c.Key, was.key) || !bytes.Equal(c.Value, was.value) || headers["replicator.topic"] != r.topic(payTopic) || headers["replicator.class"] != "bad_record" ||
+			headers["replicator.cause"] == "" || headers["own"] != string(was.headers["own"]) {
+			t.Errorf("copy of offset %d: key %s, value %s, headers %v", offset, c.Key, c.Value, headers)
+		}
+		seen[headers["replicator.offset"]]++
+	}
+	if seen["1"] < 1 || seen["2"] < 1 || seen["3"] < 1 || len(seen) != 3 || len(copies) < 4 {
+		t.Errorf("copies by offset: %v, want each, and one of them again, because a checkpoint failed", seen)
 	}
 }
 
@@ -200,34 +295,6 @@ func TestDeadLettersAreShown(t *testing.T) {
 			t.Errorf("show does not say %q:\n%s", want, text)
 		}
 	}
-}
-
-// TestCaseTwoPhaseUnavailable runs case 60: nothing is read where nothing could be prepared, nor is another delivery chosen instead.
-func TestCaseTwoPhaseUnavailable(t *testing.T) {
-	t.Parallel()
-	c := loadCase(t, "60")
-	server, err := pgserver.Start(t.Context(), pgserver.Config{MaxPreparedTransactions: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	r := newCaseRun(t, c)
-	r.url = server.URL("postgres")
-	r.target = r.url
-	r.exec(t, c.setup(t, "postgres"))
-	r.produce(t, c.records(t)...)
-	for range 2 {
-		code, stderr := r.run(t)
-		r.stopped(t, code, stderr, "max_prepared_transactions", "restart", "delivery to one-phase")
-		r.expect(t, c.result(t, ""))
-	}
-	r.config["delivery"] = "one-phase" // what the error advises
-	r.succeeds(t)
-	r.expect(t, caseResult{Query: "SELECT id, amt FROM pay", Rows: textRows("1|10")})
 }
 
 const payTopic = "src1.public.pay"

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -18,8 +20,15 @@ func TestMySQLCasesWithFaults(t *testing.T) {
 	onMySQL(t, func(t *testing.T, server *mysqlserver.Server) {
 		t.Run("50", func(t *testing.T) { newMySQLRun(t, server, "50", "case_50").abortTransactions(t) })
 		t.Run("52", func(t *testing.T) { newMySQLRun(t, server, "52", "case_52").expireOffset(t) })
+		t.Run("54", func(t *testing.T) {
+			newMySQLRun(t, server, "54", "case_54").refusesAtTheSame(t, "SELECT count(*) FROM pay WHERE id > 1", "bad_record", "src1.public.pay[0] offset 1")
+		})
+		t.Run("57", func(t *testing.T) { // the earlier row is in the transaction, which the server would prepare
+			newMySQLRun(t, server, "57", "case_57").refusesAtTheSame(t, "SELECT count(*) FROM pay", "check_violation", "src1.public.pay[0] offset 1", "id=2")
+		})
 		t.Run("60", func(t *testing.T) { newMySQLRun(t, server, "60", "case_60").lackPrivilege(t, server) })
 		t.Run("65", func(t *testing.T) { newMySQLRun(t, server, "58", "case_65").leaveOthers(t) })
+		t.Run("replay", func(t *testing.T) { newMySQLRun(t, server, "58", "replayed").replayElsewhere(t, server) })
 	})
 }
 
@@ -97,7 +106,7 @@ func (r *caseRun) dieAt(t *testing.T, trigger string, before bool) {
 // started. The table has no key: a row that is there twice shows.
 func TestCaseRebalance(t *testing.T) {
 	t.Parallel()
-	for _, trigger := range []string{"PREPARE TRANSACTION", "COMMIT PREPARED"} {
+	for _, trigger := range []string{preparePostgres, "COMMIT PREPARED"} {
 		for _, before := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/before=%v", trigger, before), func(t *testing.T) {
 				t.Parallel()
@@ -110,7 +119,7 @@ func TestCaseRebalance(t *testing.T) {
 // TestMySQLCaseRebalance is TestCaseRebalance on MySQL and MariaDB.
 func TestMySQLCaseRebalance(t *testing.T) {
 	onMySQL(t, func(t *testing.T, server *mysqlserver.Server) {
-		for i, trigger := range []string{"XA PREPARE", "XA COMMIT"} {
+		for i, trigger := range []string{prepareMySQL, "XA COMMIT"} {
 			for _, before := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%s/before=%v", trigger, before), func(t *testing.T) {
 					newMySQLRun(t, server, "56", fmt.Sprintf("case_56_%d_%v", i, before)).dieAndStartTwice(t, trigger, before)
@@ -152,6 +161,20 @@ func TestCaseOthersPrepared(t *testing.T) {
 	r.exec(t, "ROLLBACK PREPARED 'billing-app:42'")
 }
 
+// refusesAtTheSame wants the program to stop at a record, however often it is started, and to commit nothing that the query counts.
+func (r *caseRun) refusesAtTheSame(t *testing.T, query string, words ...string) {
+	t.Helper()
+	r.produce(t, r.records(t)...)
+	for range 2 {
+		code, stderr := r.run(t)
+		r.stopped(t, code, stderr, words...)
+		r.expect(t, caseResult{Query: query, Rows: [][]*string{row("0")}})
+		if rows := rowsText(r.exec(t, "XA RECOVER")); rows != "" {
+			t.Errorf("in doubt: %s", rows)
+		}
+	}
+}
+
 // lackPrivilege runs case 60 as a user who may not list prepared transactions. MariaDB lets everybody.
 func (r *caseRun) lackPrivilege(t *testing.T, server *mysqlserver.Server) {
 	t.Helper()
@@ -167,7 +190,7 @@ func (r *caseRun) lackPrivilege(t *testing.T, server *mysqlserver.Server) {
 	if server.Kind() != mysqlserver.MariaDB {
 		for range 2 {
 			code, stderr := r.run(t)
-			r.stopped(t, code, stderr, "XA_RECOVER_ADMIN", "one-phase")
+			r.stopped(t, code, stderr, r.result(t, "").Error.Class, "XA_RECOVER_ADMIN", "one-phase")
 			r.expect(t, r.result(t, ""))
 		}
 		r.config["delivery"] = "one-phase" // what the error advises
@@ -203,6 +226,52 @@ func (r *caseRun) leaveOthers(t *testing.T) {
 	for _, id := range []string{foreign, other} {
 		r.exec(t, fmt.Sprintf("XA ROLLBACK '%s'", id))
 	}
+}
+
+// replayElsewhere plays again into another database what came after a checkpoint; into the same tables is refused.
+func (r *caseRun) replayElsewhere(t *testing.T, server *mysqlserver.Server) {
+	t.Helper()
+	records := r.records(t)
+	r.produce(t, records[:2]...)
+	for i := range 2 {
+		if code, stderr := r.run(t); code != 0 {
+			t.Fatalf("exit code %d:\n%s", code, stderr)
+		}
+		if i == 0 {
+			r.produce(t, records[2:]...)
+		}
+	}
+	if err := server.CreateDatabase(t.Context(), "replay"); err != nil {
+		t.Fatal(err)
+	}
+	r.exec(t, "CREATE TABLE replay.pay LIKE pay")
+	file := r.file(t)
+	at := int64(0) // the checkpoint of the first run's rows
+	for _, c := range facts[[]checkpointFacts](t, exitDone, "checkpoints", "list", "--config", file) {
+		if c.Rows == 2 {
+			at = c.ID
+		}
+	}
+	code, exported, stderr := call(t, "checkpoints", "export", fmt.Sprint(at), "--config", file)
+	if code != exitDone {
+		t.Fatalf("export of checkpoint %d: exit code %d: %s", at, code, stderr)
+	}
+	out := filepath.Join(t.TempDir(), "checkpoint.json")
+	if err := os.WriteFile(out, []byte(exported), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again := []string{"--config", file, "--set", "pipeline=again"}
+	if code, _, stderr := call(t, append([]string{"checkpoints", "import", out}, again...)...); code != exitFailed || !strings.Contains(stderr, "to table replayed.pay") {
+		t.Errorf("import into tables that are ahead: exit code %d: %s", code, stderr)
+	}
+	again = append(again, "--set", "target.table=replay.{table}")
+	for _, args := range [][]string{{"checkpoints", "import", out}, {"run", "--until-caught-up"}} {
+		if code, _, stderr := call(t, append(args, again...)...); code != exitDone {
+			t.Fatalf("%v: exit code %d: %s", args, code, stderr)
+		}
+	}
+	r.expect(t, caseResult{Query: "SELECT id, amt FROM replay.pay", Rows: [][]*string{row("3", "30")}})
+	r.expect(t, caseResult{Query: "SELECT count(*), sum(amt) FROM pay", Rows: [][]*string{row("3", "60")}})
 }
 
 // pipeline is what configText calls the pipeline.

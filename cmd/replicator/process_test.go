@@ -59,7 +59,7 @@ func start(t *testing.T, args ...string) *process {
 // exitCode waits for the end and signals the process on every tick of signals until then.
 func (p *process) exitCode(t *testing.T, signals <-chan time.Time) int {
 	t.Helper()
-	limit := time.After(30 * time.Second)
+	limit := time.After(2 * time.Minute)
 	for {
 		select {
 		case <-p.done:

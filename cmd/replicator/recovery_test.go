@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -19,11 +19,11 @@ type breaker struct {
 	trigger []byte
 	before  bool
 	target  string
+	resume  chan struct{} // nil: connections break; else they stand still from then on until it is closed
 
 	listener net.Listener
 	mu       sync.Mutex
 	broken   bool
-	swallow  bool
 	fired    chan struct{}
 	conns    map[net.Conn]bool
 	wait     sync.WaitGroup
@@ -53,6 +53,16 @@ func newBreaker(t *testing.T, databaseURL, trigger string, before bool) (*breake
 	return b, u.String()
 }
 
+// stall makes connections stand still at the trigger in place of breaking, until the function that it returns is called. It is called
+// before any connection comes.
+func (b *breaker) stall() (resume func()) {
+	b.resume = make(chan struct{})
+	return sync.OnceFunc(func() {
+		b.mend()
+		close(b.resume)
+	})
+}
+
 func (b *breaker) accept() {
 	for {
 		client, err := b.listener.Accept()
@@ -64,8 +74,9 @@ func (b *breaker) accept() {
 			b.refuse(client, server)
 			continue
 		}
-		b.wait.Go(func() { b.pipe(server, client, true) })
-		b.wait.Go(func() { b.pipe(client, server, false) })
+		answer := new(atomic.Bool)
+		b.wait.Go(func() { b.pipe(server, client, answer, true) })
+		b.wait.Go(func() { b.pipe(client, server, answer, false) })
 	}
 }
 
@@ -90,30 +101,37 @@ func (b *breaker) keep(conns ...net.Conn) bool {
 	return true
 }
 
-// pipe copies until the trigger or an error. The messages of interest fit one read: they are short and sent alone.
-func (b *breaker) pipe(dst io.Writer, src io.Reader, watch bool) {
+// pipe copies until the trigger or an error. The messages of interest fit one read: they are short and sent alone. answer says that the
+// connection's next one is what the trigger's message is answered.
+func (b *breaker) pipe(dst, src net.Conn, answer *atomic.Bool, client bool) {
+	defer b.refuse(dst) // as its peer is gone
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := src.Read(buf)
 		if err != nil {
 			return
 		}
-		b.mu.Lock()
-		hit, swallow := watch && bytes.Contains(buf[:n], b.trigger), !watch && b.swallow
-		b.mu.Unlock()
-		if hit && b.before || swallow {
+		hit := client && b.triggers(buf[:n])
+		if hit && !b.before {
+			answer.Store(true) // before the server can answer
+		}
+		if hit && b.before || !client && answer.CompareAndSwap(true, false) {
 			b.fire()
-			return
+			if b.resume == nil {
+				return
+			}
+			<-b.resume
 		}
 		if _, err := dst.Write(buf[:n]); err != nil {
 			return
 		}
-		if hit {
-			b.mu.Lock()
-			b.swallow = true // the other direction breaks at the answer
-			b.mu.Unlock()
-		}
 	}
+}
+
+func (b *breaker) triggers(message []byte) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return bytes.Contains(message, b.trigger)
 }
 
 func (b *breaker) fire() {
@@ -121,10 +139,13 @@ func (b *breaker) fire() {
 	first := !b.broken
 	b.broken = true
 	b.mu.Unlock()
-	if first {
-		b.cut()
-		close(b.fired)
+	if !first {
+		return
 	}
+	if b.resume == nil {
+		b.cut()
+	}
+	close(b.fired)
 }
 
 func (b *breaker) cut() {
@@ -141,7 +162,7 @@ func (b *breaker) cut() {
 func (b *breaker) mend() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.broken, b.swallow, b.trigger = false, false, []byte("\x00never\x00")
+	b.broken, b.trigger = false, []byte("\x00never\x00")
 }
 
 // TestCaseUnknownCommit runs case 58: the outcome of COMMIT PREPARED is not known.

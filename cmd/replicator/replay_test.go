@@ -90,6 +90,13 @@ func TestSavepointIsReplayedElsewhere(t *testing.T) {
 	if code, _, stderr := call(t, "checkpoints", "import", out, "--config", file); code != exitFailed || !strings.Contains(stderr, "--set pipeline=") {
 		t.Errorf("import over a pipeline: exit code %d: %s", code, stderr)
 	}
+	again := []string{"checkpoints", "import", out, "--config", file, "--set", "pipeline=again"}
+	if code, _, stderr := call(t, again...); code != exitFailed || !strings.Contains(stderr, "to table public.pay") || !strings.Contains(stderr, "--replay") {
+		t.Errorf("import into tables that are ahead: exit code %d: %s", code, stderr)
+	}
+	if code, _, stderr := call(t, append(again, "--set", "source.topics=['elsewhere']")...); code != exitUsage || !strings.Contains(stderr, "source.topics matches none") {
+		t.Errorf("import of other topics: exit code %d: %s", code, stderr)
+	}
 	other := []string{"--config", file, "--set", "pipeline=again", "--set", "target.table=replay.{table}"}
 	for _, args := range [][]string{{"checkpoints", "import", out}, {"run", "--until-caught-up"}, {"run", "--until-caught-up"}} {
 		if code, _, stderr := call(t, append(args, other...)...); code != exitDone {

@@ -11,6 +11,7 @@ import (
 	"replicator/checkpoint"
 	"replicator/schema"
 	"replicator/sqlgen"
+	targetpg "replicator/txnsink/postgres"
 	"replicator/verify"
 	"replicator/verify/mysql"
 	"replicator/verify/postgres"
@@ -61,7 +62,7 @@ func (s *sides) open(ctx context.Context, c *config, url string, t *tls.Config, 
 	if isPostgres(url) {
 		db, err := postgres.Open(ctx, url, sessions)
 		if err != nil {
-			return nil, err
+			return nil, targetpg.Plain(err)
 		}
 		s.closers = append(s.closers, db.Close)
 		return db, nil
@@ -85,26 +86,35 @@ func (s *sides) close() error {
 // notInTopic are the characters that Debezium replaces in the names of topics.
 var notInTopic = regexp.MustCompile(`[^A-Za-z0-9._-]`)
 
-// pairs finds the tables of the source that the pipeline replicates, and where to: those that have a topic. A topic is the
-// table's if it ends in its name, as Debezium calls topics.
-func (a *app) pairs(ctx context.Context, c *config, s *sides, wants func(string) bool) ([]verify.Pair, error) {
+// topicSuffix is what the name of a table's topic ends in, as Debezium calls topics.
+func topicSuffix(name schema.Name) string {
+	return "." + notInTopic.ReplaceAllString(name.String(), "_")
+}
+
+// replicated is what a pipeline keeps in step: tables, and the topic of each.
+type replicated struct {
+	pairs  []verify.Pair
+	topics []string
+}
+
+// pairs finds the tables of the source that the pipeline replicates, and where to: those that have a topic, which ends in their name.
+func (a *app) pairs(ctx context.Context, c *config, s *sides, wants func(string) bool) (out replicated, err error) {
 	kafka, err := openSource(c, nil)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	topics, err := kafka.Describe(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list the topics: %w", err)
+		return out, fmt.Errorf("list the topics: %w", err)
 	}
 	tables, err := s.source.Tables(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list the source's tables: %w", err)
+		return out, fmt.Errorf("list the source's tables: %w", err)
 	}
-	places := checkpoint.TablesConfig{Template: c.Target.Table, Rules: tableRules(c)}
-	var pairs []verify.Pair
+	places := tablePlaces(c)
 	found := map[string]bool{}
 	for _, name := range tables {
-		suffix := "." + notInTopic.ReplaceAllString(name.String(), "_")
+		suffix := topicSuffix(name)
 		for _, topic := range topics {
 			if !strings.HasSuffix(topic.Name, suffix) {
 				continue
@@ -116,9 +126,9 @@ func (a *app) pairs(ctx context.Context, c *config, s *sides, wants func(string)
 			}
 			p, err := s.pair(ctx, name, place)
 			if err != nil {
-				return nil, err
+				return out, err
 			}
-			pairs = append(pairs, p)
+			out.pairs, out.topics = append(out.pairs, p), append(out.topics, topic.Name)
 			break
 		}
 	}
@@ -127,10 +137,14 @@ func (a *app) pairs(ctx context.Context, c *config, s *sides, wants func(string)
 			fmt.Fprintf(a.stderr, "replicator: topic %s: no table of the source has this name, and it is left out\n", topic.Name)
 		}
 	}
-	if len(pairs) == 0 {
-		return nil, fmt.Errorf("none of the source's %d tables has a topic that source.topics matches and is asked for", len(tables))
+	if len(out.pairs) == 0 {
+		return out, fmt.Errorf("none of the source's %d tables has a topic that source.topics matches and is asked for", len(tables))
 	}
-	return pairs, nil
+	return out, nil
+}
+
+func tablePlaces(c *config) checkpoint.TablesConfig {
+	return checkpoint.TablesConfig{Template: c.Target.Table, Rules: tableRules(c)}
 }
 
 func (s *sides) place(c *checkpoint.TablesConfig, topic string, name schema.Name) checkpoint.Place {

@@ -26,9 +26,9 @@ func TestStatusOfARunningPipelineIsShown(t *testing.T) {
 	topic := debezium.Partition{Topic: "shop.shop.t"}
 	pipeline.Observe(checkpoint.Recovered{Positions: debezium.Positions{topic: {Offset: 10}}})
 	pipeline.Observe(checkpoint.Ends{Ends: map[debezium.Partition]int64{topic: 13}})
-	pipeline.Progress(checkpoint.Progress{Checkpoint: 7, Events: 12, Rows: 10, Aside: 2})
+	pipeline.Progress(checkpoint.Progress{Checkpoint: 7, Events: 12, Rows: 10, AsideRows: 2})
 	code, stdout, stderr := call(t, "status", "--url", server.URL)
-	for _, want := range []string{"pipeline     shop, running\n", "checkpoint   7", "lag          3 offsets", "events       12", "committed    10\n", "2"} {
+	for _, want := range []string{"pipeline     shop, running\n", "checkpoint   7", "lag          3 offsets", "events       12", "committed    10\n", "waiting      2 rows"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in\n%s", want, stdout)
 		}

@@ -73,6 +73,14 @@ func openMySQL(ctx context.Context, c *config, log *slog.Logger) (*mysql.Sink, e
 
 // mustPrepare says why the target cannot prepare transactions, if it cannot.
 func mustPrepare(ctx context.Context, sink txnsink.Sink, workers int, log *slog.Logger) error {
+	err := canPrepare(ctx, sink, workers, log)
+	if txnsink.Permanent(err) {
+		return fmt.Errorf("two_phase_unavailable: %w", err)
+	}
+	return err
+}
+
+func canPrepare(ctx context.Context, sink txnsink.Sink, workers int, log *slog.Logger) error {
 	switch s := sink.(type) {
 	case *postgres.Sink:
 		two, err := s.CheckTwoPhase(ctx)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"replicator/checkpoint"
@@ -30,7 +31,11 @@ const (
 )
 
 // kafkaSource makes a *kafka.Source a checkpoint.Source: its Open returns an interface.
-type kafkaSource struct{ *kafka.Source }
+type kafkaSource struct {
+	*kafka.Source
+	log    *slog.Logger
+	absent *sync.Once // tells of a schema-change topic that is not there
+}
 
 func (s kafkaSource) Open(ctx context.Context, from debezium.Positions) (checkpoint.Reader, error) {
 	r, err := s.Source.Open(ctx, from)
@@ -45,6 +50,9 @@ func (s kafkaSource) History(ctx context.Context, topic string, from int64) ([]d
 	records, next, err := s.Source.History(ctx, topic, from)
 	var ke *kafka.Error
 	if from < 0 && errors.As(err, &ke) && ke.Class == kafka.TopicMissing {
+		s.absent.Do(func() {
+			s.log.Warn("there is no schema-change topic yet, and tables are known by their rows alone", "topic", topic, "do", "start the connector; if it runs, set source.schema_changes to its topic.prefix")
+		})
 		return nil, from, nil
 	}
 	return records, next, err
@@ -60,7 +68,7 @@ func openSource(c *config, log *slog.Logger, change ...func(*kafka.Config)) (*ka
 	if k.TLS, err = c.Source.TLS.load(); err != nil {
 		return nil, fmt.Errorf("source.tls: %w", err)
 	}
-	for _, topic := range []string{c.Source.SchemaChanges, c.Source.Transactions} {
+	for _, topic := range []string{c.Source.SchemaChanges, c.Source.Transactions, c.Errors.LetterTopic} {
 		if topic != "" {
 			k.Exclude = append(k.Exclude, topic)
 		}
@@ -164,6 +172,7 @@ type ends struct {
 	decoder *debezium.Decoder
 	sink    txnsink.Sink
 	store   checkpoint.Store
+	letters *kafka.Writer // nil: records that are set aside are copied nowhere
 }
 
 // openEnds connects to everything, and creates the replicator's own tables if they are missing. While the target cannot
@@ -180,6 +189,9 @@ func openEnds(ctx context.Context, c *config, log *slog.Logger) (*ends, error) {
 	delay := firstConnectDelay
 	for {
 		e := &ends{source: source, decoder: decoder}
+		if c.Errors.LetterTopic != "" {
+			e.letters = source.Writer(c.Errors.LetterTopic)
+		}
 		err := e.connect(ctx, c, log)
 		if err == nil {
 			return e, nil
@@ -224,6 +236,9 @@ func (e *ends) connect(ctx context.Context, c *config, log *slog.Logger) (err er
 
 func (e *ends) close() error {
 	var errs []error
+	if e.letters != nil {
+		errs = append(errs, e.letters.Close())
+	}
 	if e.store != nil {
 		errs = append(errs, e.store.Close())
 	}
@@ -246,7 +261,7 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 		Interval: c.Checkpoint.Interval, MinInterval: c.Checkpoint.MinInterval,
 		Rows: c.Checkpoint.Rows, Bytes: c.Checkpoint.Bytes, Retain: c.Checkpoint.Retain,
 		Workers: c.Workers,
-		Source:  kafkaSource{e.source}, Sink: e.sink, Store: e.store,
+		Source:  kafkaSource{e.source, log, new(sync.Once)}, Sink: e.sink, Store: e.store,
 		Decoder: e.decoder,
 		Tables: checkpoint.TablesConfig{
 			Template: c.Target.Table, Create: c.Schema.Create, Indexes: c.Schema.Indexes, Evolve: c.Schema.Evolve,
@@ -260,6 +275,9 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 	}
 	if letters, ok := e.sink.(checkpoint.Letters); ok && c.Errors.BadRecord == deadLetter {
 		out.Letters = letters
+		if e.letters != nil {
+			out.LetterTopic = letterCopies{e.letters}
+		}
 	}
 	out.Tables.Rules = tableRules(c)
 	return out

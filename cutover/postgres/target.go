@@ -17,10 +17,13 @@ const connectTimeout = 10 * time.Second
 // lockTimeout bounds how long a statement waits for a lock: whoever waits for a table keeps others waiting behind it.
 const lockTimeout = "30s"
 
+// ErrRunning says that another cutover of the same database is at work. Two that make one index would wait for each other.
+var ErrRunning = errors.New("another cutover of this database is at work")
+
 // Target is a session on the target. It belongs to one goroutine.
 type Target struct{ conn *pgx.Conn }
 
-// Open connects.
+// Open connects, and fails with [ErrRunning] while another Target of the database is open.
 func Open(ctx context.Context, url string) (*Target, error) {
 	c, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -32,6 +35,14 @@ func Open(ctx context.Context, url string) (*Target, error) {
 	conn, err := pgx.ConnectConfig(ctx, c)
 	if err != nil {
 		return nil, err
+	}
+	free := false
+	err = conn.QueryRow(ctx, "SELECT pg_try_advisory_lock(hashtextextended('replicator cutover', 0))").Scan(&free)
+	if err == nil && !free {
+		err = ErrRunning
+	}
+	if err != nil {
+		return nil, errors.Join(err, conn.Close(context.WithoutCancel(ctx)))
 	}
 	return &Target{conn}, nil
 }

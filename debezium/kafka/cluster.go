@@ -193,16 +193,19 @@ func (c *cluster) offsets(ctx context.Context, parts []*part, at int64, committe
 
 // attempts calls f until it succeeds, fails for good, or has failed for as long as bound. Connections are made anew each time.
 func (c *cluster) attempts(ctx context.Context, bound time.Duration, f func() error) error {
-	const loud = 5 // failures in a row; fewer are a broker that restarts
-	until := time.Now().Add(bound)
+	const loud = 5 // failures in a row; fewer are a broker that restarts, unless each takes long
+	const quiet = 5 * time.Second
+	begun := time.Now()
+	until, told := begun.Add(bound), false
 	for delay, n := firstBackoff, 1; ; delay, n = min(2*delay, lastBackoff), n+1 {
 		err := f()
 		var final *Error
 		if err == nil || errors.As(err, &final) || ctx.Err() != nil || time.Now().After(until) {
 			return err
 		}
-		if n == loud {
-			c.log.Warn("no answer from the brokers yet, trying again", "brokers", c.seeds, "error", err)
+		if !told && (n >= loud || time.Since(begun) >= quiet) {
+			told = true
+			c.log.Warn("no answer from the brokers yet, trying again", "brokers", c.seeds, "error", err, "do", "see to source.brokers and source.tls; replicator check says what is wrong with each")
 		}
 		c.reset()
 		if err := pause(ctx, delay); err != nil {

@@ -23,6 +23,7 @@ const (
 	UnsupportedFormat = "unsupported_format"  // message format 0 or 1, or an unknown compression
 	GroupConflict     = "group_conflict"      // the group of the pipeline's processes does not take this one
 	BrokerTooOld      = "broker_too_old"      // it lacks a request version that is needed here
+	MessageTooLarge   = "message_too_large"   // a topic takes no record of this size
 )
 
 // Error is a failure that comes again however often the same is tried; everything else that this package returns may pass.
@@ -39,8 +40,11 @@ type Error struct {
 // Error says what, where and what to do.
 func (e *Error) Error() string {
 	where := e.Partition.String()
-	if e.Partition.Topic == "" {
+	switch {
+	case e.Partition.Topic == "":
 		where = "brokers"
+	case e.Partition.ID < 0:
+		where = e.Partition.Topic
 	}
 	if e.Offset >= 0 {
 		where = fmt.Sprintf("%s at offset %d", where, e.Offset)

@@ -2,6 +2,8 @@ package kafka
 
 import (
 	"errors"
+	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -206,4 +208,28 @@ func TestConfigurationIsChecked(t *testing.T) {
 	if _, err := New(good()); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestAnotherProgramsPortIsTold: a server that answers with what is not Kafka's protocol, as MySQL does.
+func TestAnotherProgramsPortIsTold(t *testing.T) {
+	t.Parallel()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	check(t, err)
+	served := make(chan error, 1)
+	go func() {
+		conn, err := l.Accept()
+		if err == nil {
+			_, err = conn.Write([]byte("\x4a\x00\x00\x00\x0a9.7.4\x00"))
+			_, more := io.Copy(io.Discard, conn) // until Probe gives up
+			err = errors.Join(err, more, conn.Close())
+		}
+		served <- err
+	}()
+	s, err := New(Config{Brokers: []string{l.Addr().String()}, Topics: []string{"t"}})
+	check(t, err)
+	if err := s.Probe(testContext(t)); err == nil || !strings.Contains(err.Error(), "is this another program's port") {
+		t.Errorf("probe: %v", err)
+	}
+	check(t, <-served)
+	check(t, l.Close())
 }

@@ -45,3 +45,29 @@ func TestHeldPartitionIsPassedOver(t *testing.T) {
 		t.Errorf("read %q, want %q", got[held], want)
 	}
 }
+
+// TestEndOfATopicThatIsNotRead grows with it, and is asked of another broker when the partition has moved.
+func TestEndOfATopicThatIsNotRead(t *testing.T) {
+	t.Parallel()
+	b := startBroker(t, broker.Options{})
+	check(t, b.CreateTopic("t", 1, nil))
+	check(t, b.CreateTopic("changes", 1, nil))
+	ctx := testContext(t)
+	r := open(t, newSource(t, b, func(c *Config) { c.Topics = []string{"t"} }), nil)
+	want := func(n int64) {
+		t.Helper()
+		if got, err := r.EndOf(ctx, "changes"); err != nil || got != n {
+			t.Errorf("EndOf = %d, %v; want %d", got, err, n)
+		}
+	}
+	want(0)
+	check(t, b.Produce(ctx, numbered(debezium.Partition{Topic: "changes"}, 0, 3)...))
+	want(3)
+	r.mu.Lock()
+	r.elsewhere["changes"] = 9
+	r.mu.Unlock()
+	want(3)
+	if got, err := r.EndOf(ctx, "none"); err == nil {
+		t.Errorf("EndOf a topic that there is not = %d", got)
+	}
+}

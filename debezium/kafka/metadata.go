@@ -1,6 +1,8 @@
 package kafka
 
 import (
+	"replicator/debezium"
+
 	"github.com/segmentio/kafka-go/protocol"
 )
 
@@ -9,6 +11,18 @@ type metadata struct {
 	id      string           // the cluster's; empty: it is not told
 	brokers map[int32]string // address by id
 	topics  []topicMeta
+}
+
+// leader returns the broker that has a partition; -1: none, as far as m knows.
+func (m metadata) leader(key debezium.Partition) int32 {
+	for _, t := range m.topics {
+		for _, p := range t.partitions {
+			if t.name == key.Topic && p.id == key.ID {
+				return p.leader
+			}
+		}
+	}
+	return -1
 }
 
 type topicMeta struct {

@@ -67,16 +67,17 @@ type Reader struct {
 
 	missing map[debezium.Partition]time.Time // since when metadata lacks it; of Open, then of run
 
-	mu    sync.Mutex
-	parts map[debezium.Partition]*part
-	order []*part // parts, in the order in which they became known
-	queue []queued
-	held  int64         // cost of the queue, and what fetches under way may bring
-	takes int           // how often taken was signalled
-	taken chan struct{} // closed, and made anew, when a batch was taken or a partition got another leader
-	freed chan struct{} // the same when a fetch gave back what it had reserved
-	ready chan struct{} // holds a token when the queue or err was changed
-	err   error         // why reading ended; returned by Next after the queue is empty
+	mu        sync.Mutex
+	parts     map[debezium.Partition]*part
+	order     []*part // parts, in the order in which they became known
+	queue     []queued
+	elsewhere map[string]int32 // of topics that EndOf was asked for
+	held      int64            // cost of the queue, and what fetches under way may bring
+	takes     int              // how often taken was signalled
+	taken     chan struct{}    // closed, and made anew, when a batch was taken or a partition got another leader
+	freed     chan struct{}    // the same when a fetch gave back what it had reserved
+	ready     chan struct{}    // holds a token when the queue or err was changed
+	err       error            // why reading ended; returned by Next after the queue is empty
 }
 
 // Open begins to read after from. A partition that from does not name is read by Config.Start if from is nil, and from its
@@ -86,7 +87,11 @@ type Reader struct {
 // Open tries for as long as Config.GiveUp; a position that the log does not hold and a topic that is gone or another one are
 // an [Error] at once.
 func (s *Source) Open(ctx context.Context, from debezium.Positions) (*Reader, error) {
-	return s.open(ctx, s.matches, from)
+	r, err := s.open(ctx, s.matches, from)
+	if err == nil && len(r.Start()) == 0 && s.cfg.Only == nil {
+		s.cfg.Log.Warn("no topic matches yet; those that appear are read from their beginning", "topics", s.cfg.Topics)
+	}
+	return r, err
 }
 
 func (s *Source) open(ctx context.Context, match func(topicMeta) bool, from debezium.Positions) (*Reader, error) {
@@ -94,15 +99,12 @@ func (s *Source) open(ctx context.Context, match func(topicMeta) bool, from debe
 		source: s, cluster: s.connect(), match: match,
 		done: make(chan struct{}), refresh: make(chan struct{}, 1), ready: make(chan struct{}, 1),
 		taken: make(chan struct{}), freed: make(chan struct{}),
-		missing: map[debezium.Partition]time.Time{},
+		missing: map[debezium.Partition]time.Time{}, elsewhere: map[string]int32{},
 	}
 	err := r.cluster.attempts(ctx, s.cfg.GiveUp, func() error { return r.locate(ctx, from) })
 	if err != nil {
 		r.cluster.reset()
 		return nil, fmt.Errorf("open: %w", err)
-	}
-	if len(r.order) == 0 && s.cfg.Only == nil {
-		s.cfg.Log.Warn("no topic matches yet; those that appear are read from their beginning", "topics", s.cfg.Topics)
 	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r.cancel = cancel
@@ -184,6 +186,34 @@ func (r *Reader) Ends(ctx context.Context) (map[debezium.Partition]int64, error)
 		return nil, fmt.Errorf("ask for the ends of the partitions: %w", err)
 	}
 	return ends, nil
+}
+
+// EndOf returns the last stable offset, as it is now, of the first partition of a topic that need not be read.
+func (r *Reader) EndOf(ctx context.Context, topic string) (int64, error) {
+	key := debezium.Partition{Topic: topic}
+	r.mu.Lock()
+	leader, known := r.elsewhere[topic]
+	r.mu.Unlock()
+	for {
+		if !known {
+			m, err := r.cluster.metadata(ctx)
+			if err != nil {
+				return 0, fmt.Errorf("ask for the end of topic %s: %w", topic, err)
+			}
+			leader = m.leader(key)
+		}
+		ends, err := r.cluster.offsets(ctx, []*part{{key: key, leader: leader}}, atEnd, true)
+		if err == nil {
+			r.mu.Lock()
+			r.elsewhere[topic] = leader
+			r.mu.Unlock()
+			return ends[key], nil
+		}
+		if !known {
+			return 0, fmt.Errorf("ask for the end of topic %s: %w", topic, err)
+		}
+		known = false // the partition may have another leader
+	}
 }
 
 // Close ends reading and waits until it has ended. Batches not yet taken are lost to this Reader. It may be called twice.

@@ -232,6 +232,8 @@ func diagnose(err error) string {
 		return "it does not offer this SASL mechanism; see to source.sasl.mechanism"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
 		return "it closed the connection; see whether this port expects TLS, SASL, both or neither"
+	case errors.Is(err, io.ErrNoProgress):
+		return "what it sends is not Kafka's protocol; is this another program's port"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return "no answer in time; a firewall, or a port that expects TLS, or does not"
 	}

@@ -202,7 +202,7 @@ func produceUntil(t *testing.T, s *stack) (stop func()) {
 func (p *page) figures(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	for _, id := range []string{"state", "checkpoint", "lag", "lag-seconds", "in-doubt", "dead-letters", "restarts"} {
+	for _, id := range []string{"state", "checkpoint", "lag", "lag-seconds", "in-doubt", "dead-letters", "aside-rows", "restarts"} {
 		out[id] = p.text(t, "#"+id)
 	}
 	return out
@@ -217,6 +217,10 @@ func TestPageShowsTheStatusAndSurvivesAKill(t *testing.T) {
 		return p.text(t, "#state") == "running" && p.text(t, "#rate") != "0" && strings.Contains(p.text(t, "#rate-plot .readout"), "highest")
 	})
 	eventually(t, "and a few checkpoints", func() bool { return s.status(t).Checkpoint > 30 })
+	if err := s.produceBad(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a record that was set aside is shown", func() bool { return p.text(t, "#aside-rows") == "1" && p.text(t, "#dead-letters") == "1" })
 	p.look(t, "light", "light", 1280, 900)
 	p.look(t, "dark", "dark", 1280, 900)
 	p.look(t, "phone", "light", 390, 844)
@@ -227,23 +231,36 @@ func TestPageShowsTheStatusAndSurvivesAKill(t *testing.T) {
 	same := func(what string) {
 		t.Helper()
 		var got, want map[string]string
+		defer func() {
+			if t.Failed() {
+				t.Logf("%s: the page has\n%v\nand /api/status\n%v", what, got, want)
+			}
+		}()
 		eventually(t, what+": the source is idle", func() bool { now := s.status(t); return now.Lag == 0 && now.State == "running" })
 		eventually(t, what+": the page equals /api/status", func() bool {
 			now := s.status(t)
 			got = p.figures(t)
 			want = map[string]string{
 				"state": now.State, "checkpoint": strconv.FormatInt(now.Checkpoint, 10), "lag": "0", "lag-seconds": "0 s",
-				"in-doubt": strconv.Itoa(len(now.InDoubt)), "dead-letters": strconv.FormatInt(now.DeadLetters, 10), "restarts": strconv.FormatInt(now.Restarts, 10),
+				"in-doubt": strconv.Itoa(len(now.InDoubt)), "dead-letters": strconv.FormatInt(now.DeadLetters, 10), "aside-rows": "1", "restarts": strconv.FormatInt(now.Restarts, 10),
 			}
-			for _, table := range now.Tables {
-				want[table.Source] = table.Target + " " + strconv.FormatInt(table.Rows, 10)
-			}
-			for _, row := range p.cells(t, "tables") {
-				if len(row) > 2 {
-					got[row[0]] = row[1] + " " + strings.ReplaceAll(row[2], ",", "")
+			now.cells(want)
+			for _, body := range []string{"tables", "partitions", "asides"} {
+				for i, row := range p.cells(t, body) {
+					got[body+" "+strconv.Itoa(i)] = strings.ReplaceAll(strings.Join(row, " "), ",", "")
 				}
 			}
-			return mapsEqual(got, want) && p.cells(t, "runs")[0][2] == strconv.FormatInt(now.Epoch, 10)
+			for i, row := range p.cells(t, "tables") {
+				if len(row) < 9 {
+					continue // there is none
+				}
+				// The time of the last change is told in words.
+				got["tables "+strconv.Itoa(i)] = strings.ReplaceAll(strings.Join(append(row[:7:7], row[8:]...), " "), ",", "")
+			}
+			for i, row := range p.cells(t, "runs") {
+				got["runs "+strconv.Itoa(i)] = row[1] + " " + row[2]
+			}
+			return mapsEqual(got, want) && strings.Contains(p.text(t, "#about"), "3 lanes") && p.text(t, "#flow .gate ~ .name") == "3 lanes"
 		})
 	}
 	same("before")
@@ -285,6 +302,40 @@ func TestPageShowsTheStatusAndSurvivesAKill(t *testing.T) {
 	defer p.mu.Unlock()
 	if len(p.errors) > 0 || p.entries == 0 {
 		t.Errorf("the console has errors: %q, of %d entries", p.errors, p.entries)
+	}
+}
+
+// cells adds what the page's tables must show, by table and row.
+func (now *status) cells(want map[string]string) {
+	for i, table := range now.Tables {
+		version := "–"
+		if table.SchemaVersion != nil {
+			version = strconv.FormatInt(*table.SchemaVersion, 10)
+		}
+		want["tables "+strconv.Itoa(i)] = fmt.Sprintf("%s %s %d %d %d %d %d %s", table.Source, table.Target, table.Rows, table.Reads, table.Creates, table.Updates, table.Deletes, version)
+	}
+	if len(now.Tables) == 0 {
+		want["tables 0"] = "No row was applied yet."
+	}
+	for i, part := range now.Partitions {
+		want["partitions "+strconv.Itoa(i)] = fmt.Sprintf("%s %d %d %d %d", part.Topic, part.Partition, part.Position, part.End, part.Lag)
+	}
+	for i, a := range now.Asides {
+		want["asides "+strconv.Itoa(i)] = fmt.Sprintf("%s %s %d", a.Table, strings.ReplaceAll(a.Reason, "_", " "), a.Records)
+	}
+	if len(now.Asides) == 0 {
+		want["asides 0"] = "No record was set aside."
+	}
+	for i, r := range now.Runs {
+		reason := "process start"
+		if r.Reason != "start" {
+			reason = "failed in " + r.Reason
+		}
+		epoch := "–" // recovery was not reached
+		if r.Epoch > 0 {
+			epoch = strconv.FormatInt(r.Epoch, 10)
+		}
+		want["runs "+strconv.Itoa(len(now.Runs)-1-i)] = reason + " " + epoch
 	}
 }
 

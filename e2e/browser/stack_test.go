@@ -64,25 +64,46 @@ func newStack(t *testing.T) *stack {
 source:
   brokers: ['%s']
   topics: ['shop\.shop\..*']
+  schema_changes: shop
 target:
   url: %s
   table: public.{table}
 tables:
   - {match: 'shop\.audit_.*', skip: true}
 checkpoint: {interval: 500ms}
+workers: 3
+errors: {bad_record: dead-letter}
 http: {token: %s}
 `, b.Addrs()[0], server.URL("postgres"), token)
 	if err := os.WriteFile(s.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, table := range tables {
+	if err := b.CreateTopic("shop", 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	for i, table := range tables {
 		s.exec(t, "CREATE TABLE "+table+" (id bigint PRIMARY KEY, v text)")
 		if err := b.CreateTopic("shop.shop."+table, 2, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Produce(t.Context(), described(table, i)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	t.Cleanup(func() { s.kill(t) })
 	return s
+}
+
+// described is the record of the schema-change topic that describes a table.
+func described(table string, at int) debezium.Record {
+	return debezium.Record{Partition: debezium.Partition{Topic: "shop"}, Value: fmt.Appendf(nil, `{"source":{"connector":"mysql","name":"shop","db":"shop","table":%[1]q,"ts_ms":1704067200000,"server_id":1,"file":"binlog.000001","pos":%[2]d,"row":0},
+		"databaseName":"shop","ddl":"CREATE TABLE %[1]s (id BIGINT PRIMARY KEY, v TEXT)","tableChanges":[{"type":"CREATE","id":"\"shop\".\"%[1]s\"","table":{"primaryKeyColumnNames":["id"],"columns":[
+		{"name":"id","typeName":"BIGINT","typeExpression":"BIGINT","position":1,"optional":false},{"name":"v","typeName":"TEXT","typeExpression":"TEXT","charsetName":"utf8mb4","position":2,"optional":true}]}}]}`, table, 100+at)}
+}
+
+// produceBad writes a record that is none.
+func (s *stack) produceBad(ctx context.Context) error {
+	return s.broker.Produce(ctx, debezium.Record{Partition: debezium.Partition{Topic: "shop.shop.orders"}, Key: []byte(`{"id":1000000}`), Value: []byte("{")})
 }
 
 // exec runs one statement in the target.
@@ -107,8 +128,8 @@ func (s *stack) produce(ctx context.Context, n int) error {
 		records = append(records, debezium.Record{
 			Partition: debezium.Partition{Topic: "shop.shop." + table, ID: int32(s.rows / len(tables) % 2)},
 			Key:       fmt.Appendf(nil, `{"id":%d}`, s.rows),
-			Value: fmt.Appendf(nil, `{"before":null,"after":{"id":%d,"v":"x"},"source":{"connector":"mysql","name":"shop","db":"shop","table":"%s","ts_ms":%d,"snapshot":"false"},"op":"c"}`,
-				s.rows, table, time.Now().UnixMilli()),
+			Value: fmt.Appendf(nil, `{"before":null,"after":{"id":%d,"v":"x"},"source":{"connector":"mysql","name":"shop","db":"shop","table":"%s","ts_ms":%d,"snapshot":"false","server_id":1,"file":"binlog.000001","pos":%d,"row":0},"op":"c"}`,
+				s.rows, table, time.Now().UnixMilli(), 1000+s.rows),
 		})
 	}
 	return s.broker.Produce(ctx, records...)
@@ -193,15 +214,26 @@ func (s *stack) get(t *testing.T, path string) (int, []byte) {
 // status is the part of /api/status that the page shows in figures.
 type status struct {
 	State       string
+	Workers     int
 	Epoch       int64
 	Checkpoint  int64
 	Lag         int64
 	Restarts    int64
 	DeadLetters int64 `json:"dead_letters"`
 	InDoubt     []any `json:"in_doubt"`
-	Tables      []struct {
-		Source, Target string
-		Rows           int64
+	Asides      []struct {
+		Table, Reason string
+		Records       int64
+	}
+	Partitions []struct {
+		Topic              string
+		Partition          int
+		Position, End, Lag int64
+	}
+	Tables []struct {
+		Source, Target                         string
+		Rows, Reads, Creates, Updates, Deletes int64
+		SchemaVersion                          *int64 `json:"schema_version"`
 	}
 	Checkpoints []struct{ ID, Rows int64 }
 	Runs        []struct {
@@ -220,12 +252,12 @@ func (s *stack) status(t *testing.T) status {
 	return out
 }
 
-// eventually waits until ok, for half a minute.
+// eventually waits until ok, for a minute and a half.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	for range 300 {
+	for range 900 {
 		if ok() {
 			return
 		}
@@ -235,5 +267,5 @@ func eventually(t *testing.T, what string, ok func() bool) {
 			t.Fatal(t.Context().Err())
 		}
 	}
-	t.Fatalf("not within 30 s: %s", what)
+	t.Fatalf("not within 90 s: %s", what)
 }

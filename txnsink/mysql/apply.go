@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"replicator/sqlgen"
+	"replicator/txnsink"
 )
 
 // Apply runs statements one by one. A statement that is refused leaves no row behind (InnoDB undoes it), and is tried
@@ -36,8 +37,8 @@ func (t *txn) apply(ctx context.Context, s *sqlgen.Statement) error {
 	if err == nil || !refused(err) {
 		return err
 	}
-	var want *wantError
-	if errors.As(err, &want) && s.Slice != nil {
+	var count *txnsink.CountError
+	if errors.As(err, &count) && s.Slice != nil {
 		if err := t.session.exec(ctx, "ROLLBACK TO SAVEPOINT apply"); err != nil {
 			return err
 		}
@@ -59,16 +60,9 @@ func (t *txn) run(ctx context.Context, s *sqlgen.Statement) error {
 	}
 	n, err := result.RowsAffected()
 	if err == nil && n != s.Want {
-		err = &wantError{n, s.Want}
+		err = &txnsink.CountError{Got: n, Want: s.Want}
 	}
 	return err
-}
-
-// wantError is a statement that succeeded on another number of rows than the source's events call for.
-type wantError struct{ got, want int64 }
-
-func (e *wantError) Error() string {
-	return fmt.Sprintf("the target has %d of the %d rows that the source changed", e.got, e.want)
 }
 
 // packetError is a statement that the server would not read.
@@ -80,41 +74,18 @@ func (e *packetError) Error() string {
 
 // refused says whether a statement failed for one of its rows.
 func refused(err error) bool {
-	var want *wantError
+	var count *txnsink.CountError
 	var packet *packetError
-	return errors.As(err, &want) || errors.As(err, &packet) || dataError(err)
+	return errors.As(err, &count) || errors.As(err, &packet) || dataError(err)
 }
 
-// locate finds the row for which the server refused s. Rows before it stay applied while the rest is halved, so that a row
-// is refused as it was the first time. The transaction is good for nothing afterwards.
+// locate finds the row for which the server refused s.
 func (t *txn) locate(ctx context.Context, s *sqlgen.Statement, err error) error {
-	first, end := 0, max(s.Rows, 1)
-	for s.Slice != nil && end-first > 1 {
-		middle := first + (end-first)/2
-		half := s.Slice(first, middle)
-		switch tryErr := t.attempt(ctx, &half); {
-		case tryErr == nil:
-			first = middle
-		case refused(tryErr):
-			err, end = tryErr, middle
-		default:
-			return tryErr
-		}
-	}
-	if s.Slice != nil && s.Rows > 1 {
-		one := s.Slice(first, first+1)
-		switch tryErr := t.attempt(ctx, &one); {
-		case tryErr == nil:
-			row := refusal(s, 0, err)
-			row.Err = fmt.Errorf("%w; none of the statement's %d rows is refused alone, so the first is named", row.Err, s.Rows)
-			return row
-		case refused(tryErr):
-			err = tryErr
-		default:
-			return tryErr
-		}
-	}
-	return refusal(s, first, err)
+	return txnsink.Refusal{
+		Try: func(part *sqlgen.Statement) error { return t.attempt(ctx, part) },
+		Of:  refused,
+		Row: func(i int, err error) *sqlgen.RowError { return refusal(s, i, err) },
+	}.Locate(s, err)
 }
 
 // attempt runs one statement so that its failure leaves the transaction as it was.
@@ -131,22 +102,14 @@ func (t *txn) attempt(ctx context.Context, s *sqlgen.Statement) error {
 
 // refusal is err as one about row i of s.
 func refusal(s *sqlgen.Statement, i int, err error) *sqlgen.RowError {
-	var origin sqlgen.Origin
-	if s.Origin != nil && i < s.Rows {
-		origin = s.Origin(i)
-	}
-	out := rowError(err, s.Table, origin)
-	var want *wantError
+	out := rowError(err, s.Table, txnsink.OriginOf(s, i))
+	var count *txnsink.CountError
 	var packet *packetError
 	switch {
 	case errors.As(err, &packet):
 		out.Class = sqlgen.TooLarge
-	case errors.As(err, &want):
-		out.Class = sqlgen.UnavailableValue
-		if origin.Key == "" { // a table without a key
-			out.Class = sqlgen.MissingRow
-		}
-		out.Err = errors.New("the target has no such row as the source changed")
+	case errors.As(err, &count):
+		txnsink.Missing(out)
 	}
 	return out
 }

@@ -28,11 +28,12 @@ const settings = `SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,NO_AUT
 // connector opens sessions with the settings.
 type connector struct {
 	driver.Connector
+	greeting time.Duration // how long the server may take to let a session begin
 	settings []string
 }
 
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
-	conn, err := c.Connector.Connect(ctx)
+	conn, err := c.greeted(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -47,6 +48,17 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 		}
 	}
 	return conn, nil
+}
+
+// greeted opens a session. It is the server that speaks first: one of another kind may wait for us as we do for it.
+func (c connector) greeted(ctx context.Context) (driver.Conn, error) {
+	within, cancel := context.WithTimeout(ctx, c.greeting)
+	defer cancel()
+	conn, err := c.Connector.Connect(within)
+	if err != nil && ctx.Err() == nil && within.Err() != nil {
+		return nil, fmt.Errorf("no session began within %v: is it MySQL or MariaDB that listens there?", c.greeting)
+	}
+	return conn, err
 }
 
 // OpenDB returns a pool of sessions on the database of a URL, as mysql://user:password@host:3306/database or with mariadb://, which
@@ -66,7 +78,7 @@ func openDB(c *mysql.Config, lockTimeout time.Duration) (*sql.DB, error) {
 		return nil, permanent("the URL cannot be used: %v", err)
 	}
 	seconds := max(1, int64(lockTimeout/time.Second))
-	return sql.OpenDB(connector{inner, []string{
+	return sql.OpenDB(connector{inner, dialTimeout, []string{
 		fmt.Sprintf(settings, seconds),
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE",
 	}}), nil

@@ -40,7 +40,7 @@ func (s *Sink) Commit(ctx context.Context, id txnsink.ID) error {
 	if err != nil {
 		return fmt.Errorf("commit %v: %w", id, err)
 	}
-	s.advance(id)
+	s.workers.Committed(id)
 	return nil
 }
 

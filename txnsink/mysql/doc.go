@@ -30,10 +30,7 @@
 //
 // # Witness
 //
-// The row (pipeline, worker) of replicator_witness moves from the worker's previous checkpoint to the transaction's own. The sink
-// keeps, for each worker, the previous checkpoint under one invariant: it is the checkpoint of the worker's last
-// transaction that is known to be committed. Fence reads it; Commit of a prepared transaction and Txn.Commit move it;
-// PreCommit does not, and so an aborted transaction needs no step back. It may rest on Commit alone because a
-// worker's next witness cannot be written before the prepared one is decided: its row is locked until then. The witness also keeps a
-// transaction from being empty: one that changes nothing is prepared and listed, and gone after a crash.
+// The row (pipeline, worker) of replicator_witness moves from the worker's previous checkpoint, which [txnsink.Workers] knows, to the
+// transaction's own. It also keeps a transaction from being empty: one that changes nothing is prepared and listed, and gone after a
+// crash.
 package mysql

@@ -127,10 +127,20 @@ func fenced(t *testing.T, url string) *Sink {
 	return fence(t, open(t, Config{URL: url, Pipeline: pipelineOf(url)}), 1)
 }
 
+// fencedEpoch is the epoch that was fenced last.
+func fencedEpoch(t *testing.T, s *Sink) int64 {
+	t.Helper()
+	notes, err := s.Notes(t.Context(), s.config.Pipeline)
+	if err != nil || len(notes) == 0 {
+		t.Fatalf("witnesses: %v, %v", notes, err)
+	}
+	return notes[0].Epoch
+}
+
 // begun returns a transaction with rows applied.
 func begun(t *testing.T, s *Sink, checkpoint int64, rows ...[2]int64) *txn {
 	t.Helper()
-	tx, err := s.Begin(t.Context(), txnsink.ID{Pipeline: s.config.Pipeline, Epoch: s.epoch, Checkpoint: checkpoint})
+	tx, err := s.Begin(t.Context(), txnsink.ID{Pipeline: s.config.Pipeline, Epoch: fencedEpoch(t, s), Checkpoint: checkpoint})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,12 +35,7 @@ func (s *Sink) Fence(ctx context.Context, pipeline string, epoch int64, workers 
 		}
 		return fmt.Errorf("raise the witnesses to epoch %d: %w", epoch, err)
 	}
-	s.mu.Lock()
-	idle := s.takeIdle()
-	s.mu.Unlock()
-	for _, session := range idle {
-		session.close()
-	}
+	s.closeSessions(s.workers.TakeIdle(), false)
 	// What holds a witness is a prepared transaction, which the caller decides, or a session on its way to one.
 	known := slices.Collect(maps.Keys(previous))
 	for i := range workers {
@@ -54,11 +49,8 @@ func (s *Sink) Fence(ctx context.Context, pipeline string, epoch int64, workers 
 	if busy {
 		return fmt.Errorf("a transaction of an earlier epoch holds its witness: %w", txnsink.ErrBusy)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.epoch, s.workers = epoch, make(map[int]*worker, workers)
-	for i := range workers {
-		s.workers[i] = &worker{previous: previous[i]}
+	for _, session := range s.workers.Fence(epoch, workers, previous) {
+		session.close()
 	}
 	return nil
 }

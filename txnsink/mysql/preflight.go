@@ -10,29 +10,6 @@ import (
 	"time"
 )
 
-// Facts is what a target says of itself.
-type Facts struct {
-	Server    string // MySQL or MariaDB
-	Version   string
-	User      string // the account that the server took the session's user for
-	Database  string
-	OwnTables bool // the replicator's own tables are there and the user may read them
-}
-
-// Look asks the target.
-func (s *Sink) Look(ctx context.Context) (Facts, error) {
-	f := Facts{Server: "MySQL", Version: s.facts.version, Database: s.facts.database}
-	if s.facts.mariaDB {
-		f.Server = "MariaDB"
-	}
-	const query = `SELECT CURRENT_USER(), (SELECT count(*) FROM information_schema.TABLES
-WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'replicator_witness') > 0`
-	if err := s.control.QueryRowContext(ctx, query).Scan(&f.User, &f.OwnTables); err != nil {
-		return f, fmt.Errorf("ask the target about its user: %w", plain(err))
-	}
-	return f, nil
-}
-
 // firstSafeXA is the first version of MySQL that loses no prepared transaction in a crash with the binary log on.
 const firstSafeXA = 80030
 

@@ -3,11 +3,15 @@ package mysql
 import (
 	"crypto/tls"
 	"fmt"
+	"net"
 	"net/url"
 	"reflect"
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
 
 	"replicator/txnsink"
 	"replicator/txnsink/mysql/mysqlserver"
@@ -36,7 +40,7 @@ func TestOwnTablesMayBeMadeBySeveralProcessesAtOnce(t *testing.T) {
 		}
 		u := server.URL("migrated")
 		before, err := Status(t.Context(), u, nil)
-		if want := (Migration{Current: 0, Latest: 1}); err != nil || before != want {
+		if want := (Migration{Current: 0, Latest: 2}); err != nil || before != want {
 			t.Errorf("before: got %+v, %v, want %+v", before, err, want)
 		}
 		var wg sync.WaitGroup
@@ -49,7 +53,7 @@ func TestOwnTablesMayBeMadeBySeveralProcessesAtOnce(t *testing.T) {
 		}
 		wg.Wait()
 		after, err := Status(t.Context(), u, nil)
-		if want := (Migration{Current: 1, Latest: 1}); err != nil || after != want {
+		if want := (Migration{Current: 2, Latest: 2}); err != nil || after != want {
 			t.Errorf("after: got %+v, %v, want %+v", after, err, want)
 		}
 		// A crash in the midst of it: some tables, and no version.
@@ -200,6 +204,28 @@ func sorted(s string) string {
 		set[m] = true
 	}
 	return fmt.Sprint(set, rest)
+}
+
+// TestASilentServerIsNotWaitedForForEver: PostgreSQL, say, waits for the client to speak first.
+func TestASilentServerIsNotWaitedForForEver(t *testing.T) {
+	t.Parallel()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0") // the system accepts connections, and nobody speaks
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	config, err := parseURL("mysql://u:secret@"+l.Addr().String()+"/d", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner, err := mysql.NewConnector(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = connector{Connector: inner, greeting: 50 * time.Millisecond}.Connect(t.Context())
+	if want := "no session began within 50ms: is it MySQL or MariaDB that listens there?"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
 }
 
 func TestURLsAreReadStrictly(t *testing.T) {

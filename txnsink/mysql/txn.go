@@ -13,7 +13,6 @@ import (
 // txn is an open transaction on its worker's session. XA START is sent before the first statement.
 type txn struct {
 	sink    *Sink
-	worker  *worker
 	id      txnsink.ID
 	session *session
 	begun   bool
@@ -80,9 +79,7 @@ func (t *txn) begin(ctx context.Context) error {
 func (t *txn) witness(ctx context.Context, note []byte) error {
 	const query = `UPDATE replicator_witness SET checkpoint = ?, written = ?, note = ?, updated = UTC_TIMESTAMP(6)
 WHERE pipeline = ? AND worker = ? AND epoch = ? AND checkpoint = ? AND (checkpoint < ? OR checkpoint = ? AND written < ?)`
-	t.sink.mu.Lock()
-	previous := t.worker.previous
-	t.sink.mu.Unlock()
+	previous := t.sink.workers.Previous(t.id)
 	if err := t.begin(ctx); err != nil {
 		return err
 	}
@@ -142,7 +139,7 @@ func (t *txn) Commit(ctx context.Context, note []byte) error {
 	if err := t.end(ctx, note, commit); err != nil {
 		return err
 	}
-	t.sink.advance(t.id)
+	t.sink.workers.Committed(t.id)
 	t.sink.release(t, t.session)
 	return nil
 }

@@ -28,6 +28,8 @@ func parseURL(text string, t *tls.Config) (*mysql.Config, error) {
 	switch {
 	case err != nil:
 		return nil, permanent("cannot be read as a URL; characters such as @ / # %% of a password must be percent-encoded, or come from ${NAME} in the configuration")
+	case strings.Contains(u.Path, "@"):
+		return nil, permanent("has an @ behind its host; characters such as @ / # %% of a password must be percent-encoded, or come from ${NAME} in the configuration")
 	case u.Scheme != "mysql" && u.Scheme != "mariadb":
 		return nil, permanent("must begin with mysql:// or mariadb://")
 	case u.RawQuery != "" || u.Fragment != "":

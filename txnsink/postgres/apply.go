@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"replicator/sqlgen"
+	"replicator/txnsink"
 )
 
 // maxSend bounds the bytes of arguments that one round trip carries: they are copied into a buffer of their own.
@@ -254,18 +255,11 @@ func (t *txn) copy(ctx context.Context, batch []sqlgen.Statement) error {
 	return t.sendAll(ctx, s.Instead())
 }
 
-// wantError is a statement that succeeded on another number of rows than the source's events call for.
-type wantError struct{ got, want int64 }
-
-func (e *wantError) Error() string {
-	return fmt.Sprintf("the target has %d of the %d rows that the source changed", e.got, e.want)
-}
-
 // shortfall returns the first statement that did not affect the rows that it must, and has none instead.
 func shortfall(batch []sqlgen.Statement, tags []pgconn.CommandTag) (int, error) {
 	for i, tag := range tags {
 		if want := batch[i].Want; want >= 0 && batch[i].Instead == nil && tag.RowsAffected() != want {
-			return i, &wantError{tag.RowsAffected(), want}
+			return i, &txnsink.CountError{Got: tag.RowsAffected(), Want: want}
 		}
 	}
 	return 0, nil
@@ -273,12 +267,11 @@ func shortfall(batch []sqlgen.Statement, tags []pgconn.CommandTag) (int, error) 
 
 // refused says whether a statement failed for one of its rows.
 func refused(err error) bool {
-	var want *wantError
-	return errors.As(err, &want) || dataError(err)
+	var count *txnsink.CountError
+	return errors.As(err, &count) || dataError(err)
 }
 
-// locate finds the row for which the server refused s, after done succeeded. Rows before it stay applied while the
-// rest is halved, so that a row is refused as it was the first time. The transaction is good for nothing afterwards.
+// locate finds the row for which the server refused s, after done succeeded.
 func (t *txn) locate(ctx context.Context, done []sqlgen.Statement, s *sqlgen.Statement, err error) error {
 	if err := t.session.simple(ctx, "ROLLBACK TO SAVEPOINT batch"); err != nil {
 		return err
@@ -288,33 +281,11 @@ func (t *txn) locate(ctx context.Context, done []sqlgen.Statement, s *sqlgen.Sta
 			return err
 		}
 	}
-	first, end := 0, max(s.Rows, 1)
-	for s.Slice != nil && end-first > 1 {
-		middle := first + (end-first)/2
-		half := s.Slice(first, middle)
-		switch tryErr := t.attempt(ctx, &half); {
-		case tryErr == nil:
-			first = middle
-		case refused(tryErr):
-			err, end = tryErr, middle
-		default:
-			return tryErr
-		}
-	}
-	if s.Slice != nil && s.Rows > 1 {
-		one := s.Slice(first, first+1)
-		switch tryErr := t.attempt(ctx, &one); {
-		case tryErr == nil:
-			row := refusal(s, 0, err)
-			row.Err = fmt.Errorf("%w; none of the statement's %d rows is refused alone, so the first is named", row.Err, s.Rows)
-			return row
-		case refused(tryErr):
-			err = tryErr
-		default:
-			return tryErr
-		}
-	}
-	return refusal(s, first, err)
+	return txnsink.Refusal{
+		Try: func(part *sqlgen.Statement) error { return t.attempt(ctx, part) },
+		Of:  refused,
+		Row: func(i int, err error) *sqlgen.RowError { return refusal(s, i, err) },
+	}.Locate(s, err)
 }
 
 // attempt runs one statement so that its failure leaves the transaction usable.
@@ -346,21 +317,13 @@ var errCollision = errors.New("the target has another row whose key its collatio
 
 // refusal is err as one about row i of s.
 func refusal(s *sqlgen.Statement, i int, err error) *sqlgen.RowError {
-	var origin sqlgen.Origin
-	if s.Origin != nil && i < s.Rows {
-		origin = s.Origin(i)
-	}
-	out := rowError(err, s.Table, origin)
-	var want *wantError
-	switch missing := errors.As(err, &want); {
+	out := rowError(err, s.Table, txnsink.OriginOf(s, i))
+	var count *txnsink.CountError
+	switch missing := errors.As(err, &count); {
 	case missing && s.Kind == sqlgen.UpsertRows:
 		out.Class, out.Err = sqlgen.KeyCollision, errCollision
 	case missing:
-		out.Class = sqlgen.UnavailableValue
-		if origin.Key == "" { // a table without a key
-			out.Class = sqlgen.MissingRow
-		}
-		out.Err = errors.New("the target has no such row as the source changed")
+		txnsink.Missing(out)
 	}
 	return out
 }

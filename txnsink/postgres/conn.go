@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"replicator/sqlgen"
 	"replicator/txnsink"
 )
 
@@ -79,7 +80,7 @@ func (s *Sink) connectError(err error) error {
 
 // prepareConn sets a session up. It returns whether the session fires no user's triggers.
 func (s *Sink) prepareConn(ctx context.Context, c *pgconn.PgConn) (replica bool, err error) {
-	sql := settings + fmt.Sprintf("SET lock_timeout = %d;\n", s.config.LockTimeout.Milliseconds())
+	sql := settings + sqlgen.OwnSchemaAside + ";\n" + fmt.Sprintf("SET lock_timeout = %d;\n", s.config.LockTimeout.Milliseconds())
 	if majorVersion(c) >= 17 {
 		sql += "SET transaction_timeout = 0;\n"
 	}

@@ -19,11 +19,8 @@
 //
 // # Witness
 //
-// The row (pipeline, worker) of replicator.witness moves from the worker's previous checkpoint to the transaction's own. The sink
-// keeps, for each worker, the previous checkpoint under one invariant: it is the checkpoint of the worker's last
-// transaction that is known to be committed. Fence reads it; Commit of a prepared transaction and Txn.Commit move it;
-// PreCommit does not, and so an aborted transaction needs no step back. It may rest on Commit alone because a
-// worker's next witness cannot be written before the prepared one is decided: its row is locked until then.
+// The row (pipeline, worker) of replicator.witness moves from the worker's previous checkpoint, which [txnsink.Workers] knows, to the
+// transaction's own.
 //
 // # Triggers
 //

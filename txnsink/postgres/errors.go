@@ -6,7 +6,10 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -85,7 +88,7 @@ func plain(err error) error {
 		if untrusted(err) {
 			return permanent("tls_configuration: %v: %s", err, adviceTLS)
 		}
-		out := &serverError{text: err.Error()}
+		out := &serverError{text: unreachable(err)}
 		for _, cause := range []error{context.Canceled, context.DeadlineExceeded} {
 			if errors.Is(err, cause) {
 				out.cause = cause
@@ -100,7 +103,7 @@ func plain(err error) error {
 		}
 	}
 	if pg.Code == codePrivilege {
-		return permanent("%s: grant it to the target's role", text)
+		return permanent("%s: grant it to the target's role; replicator check and docs/grants.md say what else it needs", text)
 	}
 	if pg.Code == codeReadOnly {
 		return &serverError{text: text + ": is the target a standby?"}
@@ -108,14 +111,48 @@ func plain(err error) error {
 	return &serverError{text: text}
 }
 
+// attempts are what failed of a connection, one an address and, without an sslmode, one more in plain text. The driver writes a line
+// for each, those that are alike too.
+func attempts(err error) []string {
+	lines := strings.Split(err.Error(), "\n")
+	if len(lines) > 1 {
+		lines = lines[1:] // which user and which database
+	}
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	return lines
+}
+
+// unreachable is why a server did not let a session begin, in one line, with what to look at.
+func unreachable(err error) string {
+	var connect *pgconn.ConnectError
+	if !errors.As(err, &connect) {
+		return err.Error()
+	}
+	lines := attempts(err)
+	slices.Sort(lines)
+	text := strings.Join(slices.Compact(lines), "; ")
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &dns):
+		return text + ": see to the host in the URL"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return text + ": is the server running, and are host and port of the URL its own?"
+	}
+	return text + ": is it PostgreSQL that answers there?"
+}
+
 // untrusted says whether no session began because TLS did not: the server has none, or its certificate does not show that it is the
-// server that was asked for.
+// server that was asked for. Without an sslmode a server that has none is asked again in plain text, and then that is what failed.
 func untrusted(err error) bool {
 	var (
 		certificate *tls.CertificateVerificationError
 		authority   x509.UnknownAuthorityError // what pgx says with sslmode=verify-ca
+		connect     *pgconn.ConnectError
 	)
-	return errors.As(err, &certificate) || errors.As(err, &authority) || strings.Contains(err.Error(), refusedTLS)
+	return errors.As(err, &certificate) || errors.As(err, &authority) || errors.As(err, &connect) &&
+		!slices.ContainsFunc(attempts(err), func(line string) bool { return !strings.Contains(line, refusedTLS) })
 }
 
 // message returns a server's message with its code, and without what may be a row's value: the Detail, and in the classes of data

@@ -115,10 +115,20 @@ func pipelineOf(url string) string {
 
 const createPay = "CREATE TABLE IF NOT EXISTS pay (id int PRIMARY KEY, amt int CHECK (amt < 100))"
 
+// fencedEpoch is the epoch that was fenced last.
+func fencedEpoch(t *testing.T, s *Sink) int64 {
+	t.Helper()
+	notes, err := s.Notes(t.Context(), s.config.Pipeline)
+	if err != nil || len(notes) == 0 {
+		t.Fatalf("witnesses: %v, %v", notes, err)
+	}
+	return notes[0].Epoch
+}
+
 // begun returns a transaction with rows applied.
 func begun(t *testing.T, s *Sink, checkpoint int64, rows ...[2]int64) txnsink.Txn {
 	t.Helper()
-	txn, err := s.Begin(t.Context(), txnsink.ID{Pipeline: s.config.Pipeline, Epoch: s.epoch, Checkpoint: checkpoint})
+	txn, err := s.Begin(t.Context(), txnsink.ID{Pipeline: s.config.Pipeline, Epoch: fencedEpoch(t, s), Checkpoint: checkpoint})
 	if err != nil {
 		t.Fatal(err)
 	}

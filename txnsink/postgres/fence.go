@@ -39,14 +39,7 @@ func (s *Sink) Fence(ctx context.Context, pipeline string, epoch int64, workers 
 	if err != nil {
 		return fmt.Errorf("a transaction of an earlier epoch holds its witness: %w", txnsink.ErrBusy)
 	}
-	s.mu.Lock()
-	idle := s.takeIdle()
-	s.epoch, s.workers = epoch, make(map[int]*worker, workers)
-	for i := range workers {
-		s.workers[i] = &worker{previous: previous[i]}
-	}
-	s.mu.Unlock()
-	for _, session := range idle {
+	for _, session := range s.workers.Fence(epoch, workers, previous) {
 		session.close()
 	}
 	return nil

@@ -79,10 +79,12 @@ func (s *Sink) probe(ctx context.Context, c *pgx.Conn) error {
 	return nil
 }
 
-// removeOldProbes rolls back what earlier probes of the pipeline left prepared. A probe that is at work is younger.
+// removeOldProbes rolls back what earlier probes of the pipeline left prepared. A probe that is at work is younger, and the server process
+// that its name ends with is there.
 func (s *Sink) removeOldProbes(ctx context.Context, c *pgx.Conn) error {
 	const query = `SELECT gid FROM pg_prepared_xacts
-WHERE database = current_database() AND starts_with(gid, $1) AND prepared < clock_timestamp() - interval '10 seconds'`
+WHERE database = current_database() AND starts_with(gid, $1) AND (prepared < clock_timestamp() - interval '10 seconds'
+	OR split_part(gid, ':', 4) NOT IN (SELECT pid::text FROM pg_stat_activity))`
 	rows, err := c.Query(ctx, query, fmt.Sprintf("%sprobe:%s:", gidPrefix, s.config.Pipeline))
 	if err != nil {
 		return err

@@ -36,9 +36,9 @@ type Sink struct {
 	pg      *pgx.ConnConfig
 	dialect sqlgen.Postgres
 
+	workers *txnsink.Workers[session]
+
 	mu       sync.Mutex
-	epoch    int64 // that Fence was given; 0: none
-	workers  map[int]*worker
 	controls []*pgx.Conn // idle ones
 	closed   bool
 	replica  bool   // sessions fire no user's triggers
@@ -46,13 +46,6 @@ type Sink struct {
 }
 
 var _ txnsink.Sink = (*Sink)(nil)
-
-// worker is one worker in one epoch. A new epoch has new ones. It is guarded by Sink.mu.
-type worker struct {
-	previous int64 // see the package's text on the witness
-	idle     *session
-	open     *txn
-}
 
 // Open connects to the target. It changes nothing there: see [Up] for the tables that Fence needs.
 func Open(ctx context.Context, c Config) (*Sink, error) {
@@ -71,7 +64,7 @@ func Open(ctx context.Context, c Config) (*Sink, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Sink{config: c, pg: pg, workers: make(map[int]*worker)}
+	s := &Sink{config: c, pg: pg, workers: txnsink.NewWorkers[session](c.Pipeline)}
 	if err := s.control(ctx, func(c *pgx.Conn) error { return s.readExtensions(ctx, c) }); err != nil {
 		return nil, plain(err)
 	}
@@ -97,61 +90,26 @@ func (s *Sink) Dialect() sqlgen.Dialect { return s.dialect }
 
 // Begin opens a transaction on the worker's session. Fence must have been given the ID's epoch.
 func (s *Sink) Begin(ctx context.Context, id txnsink.ID) (txnsink.Txn, error) {
-	t := &txn{sink: s, id: id}
-	session, err := s.reserve(t)
+	session, err := s.workers.Begin(id)
 	if err != nil {
 		return nil, fmt.Errorf("begin %v: %w", id, err)
 	}
 	if session == nil {
 		if session, err = s.openSession(ctx, id); err != nil {
-			s.release(t, nil)
+			s.workers.End(id, nil)
 			return nil, fmt.Errorf("begin %v: %w", id, err)
 		}
 	}
-	t.session = session
-	return t, nil
+	return &txn{sink: s, id: id, session: session}, nil
 }
 
-// reserve makes t its worker's open transaction and returns the worker's idle session, if it has one.
-func (s *Sink) reserve(t *txn) (*session, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w := s.workers[t.id.Worker]
-	switch {
-	case s.closed:
-		return nil, errors.New("the sink is closed")
-	case t.id.Pipeline != s.config.Pipeline:
-		return nil, fmt.Errorf("this sink is of pipeline %s", s.config.Pipeline)
-	case w == nil || t.id.Epoch != s.epoch:
-		return nil, fmt.Errorf("worker %d of epoch %d was not fenced by this process", t.id.Worker, t.id.Epoch)
-	case w.open != nil:
-		return nil, fmt.Errorf("transaction %v of the same worker is open", w.open.id)
-	}
-	session := w.idle
-	w.idle, w.open, t.worker = nil, t, w
-	return session, nil
-}
-
-// release ends t. session goes back to the worker, if it is usable and the worker is still of the sink's epoch.
-func (s *Sink) release(t *txn, session *session) {
-	s.mu.Lock()
-	t.worker.open = nil
-	keep := session != nil && !s.closed && s.workers[t.id.Worker] == t.worker && session.usable()
-	if keep {
-		t.worker.idle = session
-	}
-	s.mu.Unlock()
-	if session != nil && !keep {
-		session.close()
-	}
-}
-
-// advance notes that a transaction is committed.
-func (s *Sink) advance(id txnsink.ID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if w := s.workers[id.Worker]; w != nil && w.previous < id.Checkpoint {
-		w.previous = id.Checkpoint
+// release ends t. Its session goes back to the worker, if it is usable and the worker is still of t's epoch.
+func (s *Sink) release(t *txn) {
+	if !t.session.usable() {
+		s.workers.End(t.id, nil)
+		t.session.close()
+	} else if !s.workers.End(t.id, t.session) {
+		t.session.close()
 	}
 }
 
@@ -165,7 +123,7 @@ func (s *Sink) Commit(ctx context.Context, id txnsink.ID) error {
 			return fmt.Errorf("commit %v: it is not prepared: %w", id, err)
 		}
 	}
-	s.advance(id)
+	s.workers.Committed(id)
 	return nil
 }
 
@@ -296,25 +254,12 @@ func (s *Sink) Close() error {
 	s.closed = true
 	controls := s.controls
 	s.controls = nil
-	idle := s.takeIdle()
 	s.mu.Unlock()
 	for _, c := range controls {
 		closeConn(c)
 	}
-	for _, session := range idle {
+	for _, session := range s.workers.Close() {
 		session.close()
 	}
 	return nil
-}
-
-// takeIdle takes the workers' idle sessions away. It is called with s.mu held.
-func (s *Sink) takeIdle() []*session {
-	var out []*session
-	for _, w := range s.workers {
-		if w.idle != nil {
-			out = append(out, w.idle)
-			w.idle = nil
-		}
-	}
-	return out
 }

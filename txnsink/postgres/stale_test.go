@@ -1,6 +1,10 @@
 package postgres
 
-import "testing"
+import (
+	"testing"
+
+	"replicator/txnsink"
+)
 
 // TestStatementsOutliveChangesOfTheTable: what a session has prepared is prepared anew when the server says that it no longer fits,
 // or no longer has it, and nothing that was applied before is lost.
@@ -20,8 +24,12 @@ func TestStatementsOutliveChangesOfTheTable(t *testing.T) {
 			}
 			if change != "" {
 				query(t, url, change)
-			} else if err := s.workers[0].idle.conn.PgConn().Exec(t.Context(), "DEALLOCATE ALL").Close(); err != nil {
-				t.Fatal(err)
+			} else {
+				idle := s.workers.TakeIdle()[0]
+				if err := idle.conn.PgConn().Exec(t.Context(), "DEALLOCATE ALL").Close(); err != nil {
+					t.Fatal(err)
+				}
+				s.workers.Keep(txnsink.ID{Pipeline: s.config.Pipeline, Epoch: 1}, idle)
 			}
 			txn := begun(t, s, 2, [2]int64{2, 20})
 			if err := txn.Apply(t.Context(), payments(t, s, [2]int64{1, 11})); err != nil {

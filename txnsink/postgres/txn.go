@@ -17,7 +17,6 @@ import (
 // txn is an open transaction on its worker's session. BEGIN travels with the first statements.
 type txn struct {
 	sink    *Sink
-	worker  *worker
 	id      txnsink.ID
 	session *session
 	begun   bool
@@ -76,9 +75,7 @@ func (t *txn) begin(b *pgconn.Batch) int {
 func (t *txn) witness(ctx context.Context, note []byte) error {
 	const query = `UPDATE replicator.witness SET checkpoint = $1, written = $2, note = $6, updated = clock_timestamp()
 WHERE pipeline = $3 AND worker = $4 AND epoch = $2 AND checkpoint = $5 AND (checkpoint < $1 OR checkpoint = $1 AND written < $2)`
-	t.sink.mu.Lock()
-	previous := t.worker.previous
-	t.sink.mu.Unlock()
+	previous := t.sink.workers.Previous(t.id)
 	b := &pgconn.Batch{}
 	t.begin(b)
 	params := append(textParams(t.id.Checkpoint, t.id.Epoch, t.id.Pipeline, t.id.Worker, previous), note)
@@ -130,7 +127,7 @@ func (t *txn) Commit(ctx context.Context, note []byte) error {
 	if err := t.end(ctx, note, "COMMIT", "COMMIT"); err != nil {
 		return err
 	}
-	t.sink.advance(t.id)
+	t.sink.workers.Committed(t.id)
 	return nil
 }
 
@@ -145,7 +142,7 @@ func (t *txn) end(ctx context.Context, note []byte, sql, tag string) error {
 		return t.fail(ctx, endError(err))
 	}
 	t.over = true
-	t.sink.release(t, t.session)
+	t.sink.release(t)
 	return nil
 }
 
@@ -189,6 +186,6 @@ func (t *txn) Abort(ctx context.Context) error {
 			closeConn(session.conn)
 		}
 	}
-	t.sink.release(t, session)
+	t.sink.release(t)
 	return nil
 }

@@ -18,6 +18,9 @@ func CheckURL(text string) error {
 		// The parser's error repeats what it could not read, and that may be the password.
 		return permanent("cannot be read as a URL; characters such as @ / # %% of a password must be percent-encoded, or come from ${NAME}, which encodes them")
 	}
+	if strings.Contains(u.Path, "@") {
+		return permanent("has an @ behind its host; characters such as @ / # %% of a password must be percent-encoded, or come from ${NAME}, which encodes them")
+	}
 	for _, mode := range u.Query()["sslmode"] {
 		switch {
 		case slices.Contains(sslModes, mode):

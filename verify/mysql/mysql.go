@@ -86,7 +86,7 @@ func CheckURL(text string) error {
 func parseURL(text string) (*mysql.Config, error) {
 	u, err := url.Parse(text)
 	switch {
-	case err != nil:
+	case err != nil || strings.Contains(u.Path, "@"):
 		return nil, errors.New("the URL cannot be read; characters such as @ / # % of a password must be percent-encoded")
 	case u.Scheme != "mysql" && u.Scheme != "mariadb" || u.Hostname() == "":
 		return nil, errors.New("the URL must be as mysql://user:password@host:3306/")
@@ -118,7 +118,13 @@ func parseURL(text string) (*mysql.Config, error) {
 type connector struct{ driver.Connector }
 
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
-	conn, err := c.Connector.Connect(ctx)
+	// It is the server that speaks first: one of another kind may wait for us as we do for it.
+	within, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	conn, err := c.Connector.Connect(within)
+	if err != nil && ctx.Err() == nil && within.Err() != nil {
+		return nil, fmt.Errorf("no session began within %v: is it MySQL or MariaDB that listens there?", connectTimeout)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +195,7 @@ const generatedKey = "my_row_id"
 
 // Table implements [verify.Side].
 func (d *DB) Table(ctx context.Context, name schema.Name) (_ *schema.Table, err error) {
-	rows, err := d.db.QueryContext(ctx, `SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE = 'NO', LOWER(EXTRA), COALESCE(GENERATION_EXPRESSION, '') <> ''
+	rows, err := d.db.QueryContext(ctx, `SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE = 'NO', LOWER(EXTRA), COALESCE(GENERATION_EXPRESSION, '') <> '', COLUMN_DEFAULT, VERSION() LIKE '%MariaDB%'
 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ? ORDER BY ORDINAL_POSITION`, name.Schema, name.Table)
 	if err != nil {
 		return nil, fmt.Errorf("read table %s from the catalog: %w", name, err)
@@ -199,9 +205,12 @@ FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DAT
 	for rows.Next() {
 		var c schema.Column
 		var columnType, extra string
-		if err := rows.Scan(&t.Name.Schema, &t.Name.Table, &c.Name, &columnType, &c.NotNull, &extra, &c.Generated); err != nil {
+		var written *string
+		var mariaDB bool
+		if err := rows.Scan(&t.Name.Schema, &t.Name.Table, &c.Name, &columnType, &c.NotNull, &extra, &c.Generated, &written, &mariaDB); err != nil {
 			return nil, err
 		}
+		c.Default, _ = defaultOf(written, extra, mariaDB)
 		if c.Name == generatedKey && strings.Contains(extra, "invisible") {
 			continue
 		}

@@ -45,6 +45,10 @@ func Open(ctx context.Context, url string, sessions int) (*DB, error) {
 	for name, value := range settings {
 		c.ConnConfig.RuntimeParams[name] = value
 	}
+	c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, sqlgen.OwnSchemaAside)
+		return err
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, c)
 	if err != nil {
 		return nil, err
@@ -137,7 +141,7 @@ WHERE i.indrelid = $1 AND i.indisprimary AND a.attrelid = i.indrelid AND a.attnu
 
 func (d *DB) columns(ctx context.Context, oid uint32, t *schema.Table) error {
 	rows, err := d.pool.Query(ctx, `SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attgenerated <> '',
-	a.attidentity <> '' OR coalesce(pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%', false)
+	a.attidentity <> '' OR coalesce(pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%', false), CASE WHEN a.attgenerated = '' THEN pg_get_expr(d.adbin, d.adrelid) END
 FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`, oid)
 	if err != nil {
@@ -145,7 +149,7 @@ WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`
 	}
 	var c schema.Column
 	var formatType string
-	_, err = pgx.ForEachRow(rows, []any{&c.Name, &formatType, &c.NotNull, &c.Generated, &c.AutoIncrement}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&c.Name, &formatType, &c.NotNull, &c.Generated, &c.AutoIncrement, &c.Default}, func() error {
 		c.Type = sqlgen.PostgresType(formatType)
 		t.Columns = append(t.Columns, c)
 		return nil

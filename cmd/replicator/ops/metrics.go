@@ -96,6 +96,9 @@ func (m *metrics) complete(c *checkpoint.Completed) {
 	for phase, took := range map[string]time.Duration{"align": p.Align, "apply": p.Apply, "prepare": p.Prepare, "save": p.Save, "commit": p.Commit} {
 		m.phases.WithLabelValues(phase).Observe(took.Seconds())
 	}
+	for _, a := range c.Aside {
+		m.deadLetters.WithLabelValues(a.Source, string(a.Class)).Add(float64(a.Records))
+	}
 	for _, t := range c.Tables {
 		for op, n := range t.Ops {
 			m.events.WithLabelValues(t.Source, op.String()).Add(float64(n))

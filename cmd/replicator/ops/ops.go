@@ -40,6 +40,7 @@ type Config struct {
 	Version  string
 	Commit   string
 	Delivery string
+	Workers  int           // lanes
 	Source   string        // where it reads from, without secrets
 	Target   string        // where it writes to, without secrets
 	Settings []Setting     // of the configuration file, without secrets
@@ -83,6 +84,7 @@ type Server struct {
 	doubts      []checkpoint.Doubt
 	rows        int64 // of complete checkpoints since the process began
 	ddl         map[sqlgen.DDLKind]int64
+	asides      []Aside // by table and reason
 	history     history
 }
 

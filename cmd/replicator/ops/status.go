@@ -26,6 +26,7 @@ type Status struct {
 	Pipeline             string       `json:"pipeline"`
 	Version              string       `json:"version"`
 	Delivery             string       `json:"delivery"`
+	Workers              int          `json:"workers"` // lanes
 	Source               string       `json:"source"`
 	Target               string       `json:"target"`
 	State                State        `json:"state"`
@@ -43,14 +44,16 @@ type Status struct {
 	Rate                 float64      `json:"rate"` // rows a second, as in the last sample
 	Lag                  int64        `json:"lag"`  // offsets
 	LagSeconds           float64      `json:"lag_seconds"`
-	DeadLetters          int64        `json:"dead_letters"` // set aside since the pipeline began to run
+	DeadLetters          int64        `json:"dead_letters"` // set aside in complete checkpoints since the process began
+	AsideRows            int64        `json:"aside_rows"`   // rows that wait for records that are set aside
 	PartitionCount       int          `json:"partition_count"`
 	TableCount           int          `json:"table_count"`
 	Partitions           []Partition  `json:"partitions"`
 	Tables               []Table      `json:"tables"`
 	Checkpoints          []Checkpoint `json:"checkpoints"` // oldest first
 	InDoubt              []Doubt      `json:"in_doubt"`
-	Runs                 []Run        `json:"runs"` // oldest first
+	Asides               []Aside      `json:"asides"` // what dead_letters is made of
+	Runs                 []Run        `json:"runs"`   // oldest first
 }
 
 // Partition is one partition of the source.
@@ -100,6 +103,13 @@ type Doubt struct {
 	AgeSeconds  float64 `json:"age_seconds"`
 }
 
+// Aside is how many records of a table were set aside for a reason, since the process began.
+type Aside struct {
+	Table   string `json:"table"` // of the source
+	Reason  string `json:"reason"`
+	Records int64  `json:"records"`
+}
+
 // Run is one start of the pipeline, and why: "start", or where the run before it failed.
 type Run struct {
 	Began           time.Time `json:"began"`
@@ -120,19 +130,22 @@ func (s *Server) Status() Status {
 	p := s.progress
 	state := s.present(now)
 	out := Status{
-		Pipeline: s.config.Pipeline, Version: s.config.Version, Delivery: s.config.Delivery, Source: s.config.Source, Target: s.config.Target,
+		Pipeline: s.config.Pipeline, Version: s.config.Version, Delivery: s.config.Delivery, Workers: s.config.Workers, Source: s.config.Source, Target: s.config.Target,
 		State: state, Running: state == Running || state == Paused || state == Stalled, Failure: s.failure,
 		Started: s.started, Now: now, Epoch: s.epoch, Restarts: s.restarts,
 		Checkpoint: p.Checkpoint, CheckpointAgeSeconds: s.checkpointAge(now), Events: p.Events, Rows: p.Rows, Repeated: p.Repeated,
-		Rate: s.history.last().Rate, Lag: s.lagEvents(), LagSeconds: s.lagTime(now).Seconds(), DeadLetters: p.Aside,
-		PartitionCount: len(s.ends), TableCount: len(s.tables),
+		Rate: s.history.last().Rate, Lag: s.lagEvents(), LagSeconds: s.lagTime(now).Seconds(),
+		AsideRows: p.AsideRows, PartitionCount: len(s.ends), TableCount: len(s.tables),
 		Partitions: s.partitionsBehind(), Tables: s.tablesChanged(), InDoubt: []Doubt{},
-		Checkpoints: append([]Checkpoint{}, s.checkpoints...), Runs: append([]Run{}, s.runs...),
+		Asides: append([]Aside{}, s.asides...), Checkpoints: append([]Checkpoint{}, s.checkpoints...), Runs: append([]Run{}, s.runs...),
 	}
 	slices.SortFunc(out.Tables, func(a, b Table) int {
 		return cmp.Or(lastChange(b).Compare(lastChange(a)), cmp.Compare(a.Source, b.Source))
 	})
 	out.Tables = out.Tables[:min(len(out.Tables), shownTables)]
+	for _, a := range s.asides {
+		out.DeadLetters += a.Records
+	}
 	for _, d := range s.doubts {
 		out.InDoubt = append(out.InDoubt, Doubt{d.ID.String(), max(0, now.Sub(d.Since).Seconds())})
 	}

@@ -3,6 +3,7 @@ package ops
 import (
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	"replicator/checkpoint"
@@ -104,7 +105,20 @@ func (s *Server) complete(c checkpoint.Completed) {
 	for _, t := range c.Tables {
 		s.count(t)
 	}
+	for _, a := range c.Aside {
+		s.setAside(a)
+	}
 	s.atEnds(c.Ends)
+}
+
+// setAside adds what a checkpoint set aside.
+func (s *Server) setAside(a checkpoint.AsideCount) {
+	i := slices.IndexFunc(s.asides, func(have Aside) bool { return have.Table == a.Source && have.Reason == string(a.Class) })
+	if i < 0 {
+		i = len(s.asides)
+		s.asides = append(s.asides, Aside{Table: a.Source, Reason: string(a.Class)})
+	}
+	s.asides[i].Records += a.Records
 }
 
 // released forgets partitions that another process reads now.

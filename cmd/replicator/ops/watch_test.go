@@ -26,7 +26,7 @@ func at(offset int64) debezium.Positions { return debezium.Positions{part: {Offs
 
 // aPipeline is the port of a pipeline that has completed checkpoint 8 with 3 rows and is 2 records behind.
 func aPipeline() *Server {
-	s := New(Config{Pipeline: "p", Version: "v1", Delivery: "two-phase", Token: "sesame", Interval: time.Second, Settings: []Setting{{"pipeline", "p"}}})
+	s := New(Config{Pipeline: "p", Version: "v1", Delivery: "two-phase", Workers: 3, Token: "sesame", Interval: time.Second, Settings: []Setting{{"pipeline", "p"}}})
 	s.observe(checkpoint.Recovered{Epoch: 4, Checkpoint: 7, Positions: at(10), Committed: 1, Took: 20 * time.Millisecond})
 	s.progressed(checkpoint.Progress{Checkpoint: 7, Events: 5})
 	s.observe(checkpoint.Completed{
@@ -35,9 +35,10 @@ func aPipeline() *Server {
 		Tables: []checkpoint.TableCount{{
 			Source: "shop.t", Target: "public.t", Ops: map[debezium.Op]int64{debezium.Create: 2, debezium.Delete: 1}, Last: time.UnixMilli(1000).UTC(), Version: 41,
 		}},
-		Ends: map[debezium.Partition]int64{part: 15},
+		Aside: []checkpoint.AsideCount{{Source: "shop.t", Class: sqlgen.BadRecord, Records: 2}, {Source: "shop.t", Class: checkpoint.Follows, Records: 1}},
+		Ends:  map[debezium.Partition]int64{part: 15},
 	})
-	s.progressed(checkpoint.Progress{Checkpoint: 8, Events: 5, Rows: 3, DDL: map[sqlgen.DDLKind]int64{sqlgen.CreateTable: 1}})
+	s.progressed(checkpoint.Progress{Checkpoint: 8, Events: 5, Rows: 3, AsideRows: 1, DDL: map[sqlgen.DDLKind]int64{sqlgen.CreateTable: 1}})
 	s.sample(time.Now().Add(time.Second))
 	return s
 }
@@ -51,15 +52,15 @@ func TestStatusHoldsWhatWasObserved(t *testing.T) {
 	got := aPipeline().Status()
 	changed, version := time.UnixMilli(1000).UTC(), int64(41)
 	want := Status{
-		Pipeline: "p", Version: "v1", Delivery: "two-phase", State: Running, Running: true, Epoch: 4, Checkpoint: 8, Events: 5, Rows: 3,
+		Pipeline: "p", Version: "v1", Delivery: "two-phase", Workers: 3, State: Running, Running: true, Epoch: 4, Checkpoint: 8, Events: 5, Rows: 3,
 		Lag: 2, PartitionCount: 1, TableCount: 1,
 		Partitions: []Partition{{"shop.t", 0, 13, 15, 2}},
 		Tables:     []Table{{"shop.t", "public.t", 3, 0, 2, 0, 1, &changed, &version}},
 		Checkpoints: []Checkpoint{{
 			ID: 8, Cut: got.Checkpoints[0].Cut, Rows: 3, Bytes: 300, Phases: Phases{Apply: .005, Prepare: .002, Save: .001, Commit: .001},
 		}},
-		InDoubt: []Doubt{},
-		Runs:    []Run{{Began: got.Runs[0].Began, Reason: "start", Epoch: 4, Checkpoint: 7, Committed: 1, RecoverySeconds: .02}},
+		DeadLetters: 3, AsideRows: 1, Asides: []Aside{{"shop.t", "bad_record", 2}, {"shop.t", "follows", 1}}, InDoubt: []Doubt{},
+		Runs: []Run{{Began: got.Runs[0].Began, Reason: "start", Epoch: 4, Checkpoint: 7, Committed: 1, RecoverySeconds: .02}},
 		// What the clock says:
 		Started: got.Started, Now: got.Now, CheckpointAgeSeconds: got.CheckpointAgeSeconds, LagSeconds: got.LagSeconds, Rate: got.Rate,
 	}
@@ -147,7 +148,7 @@ func TestMetricsHaveTheirNames(t *testing.T) {
 		`replicator_checkpoint_seconds_sum{phase="commit"} 0.001`,
 		`replicator_checkpoints_total{result="complete"} 1`, `replicator_checkpoints_total{result="failed"} 0`,
 		`replicator_checkpoint_last_id 8`, `replicator_checkpoint_age_seconds `, `replicator_transactions_in_doubt 1`, `replicator_transaction_oldest_seconds `,
-		`replicator_restarts_total{reason="unknown"} 1`, `replicator_ddl_total{kind="create_table"} 1`, `replicator_build_info{commit="",goversion="go`,
+		`replicator_restarts_total{reason="unknown"} 1`, `replicator_dead_letters_total{reason="bad_record",table="shop.t"} 2`, `replicator_ddl_total{kind="create_table"} 1`, `replicator_build_info{commit="",goversion="go`,
 	} {
 		if !strings.Contains(w.Body.String(), "\n"+want) {
 			t.Errorf("/metrics lacks %s", want)

@@ -37,7 +37,7 @@ type Options struct {
 	Version string            // the Kafka release whose request versions are spoken, such as "v2.8"; empty: the newest
 	Configs map[string]string // of the broker, such as message.max.bytes
 	TLS     *tls.Config       // what connections are encrypted with; its own client trusts its first certificate. nil: they are not
-	Users   []User            // who may log in, and must: all may do everything. None: nobody need
+	Users   []User            // who may log in, and must: the first may do everything. None: nobody need
 }
 
 // User may log in to a broker.
@@ -45,6 +45,25 @@ type User struct {
 	Mechanism string // PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512
 	Name      string
 	Password  string
+	Reads     []string // topics that it may READ and DESCRIBE, and nothing else; nil, as Describes: it may do everything
+	Describes []string // topics that it may DESCRIBE
+}
+
+func (u User) limited() bool { return u.Reads != nil || u.Describes != nil }
+
+// rights are what a limited user may do.
+func (u User) rights() []kfake.ACL {
+	var out []kfake.ACL
+	may := func(topics []string, operations ...kmsg.ACLOperation) {
+		for _, t := range topics {
+			for _, o := range operations {
+				out = append(out, kfake.ACL{Resource: kmsg.ACLResourceTypeTopic, Name: t, Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: o, Allow: true})
+			}
+		}
+	}
+	may(u.Reads, kmsg.ACLOperationRead, kmsg.ACLOperationDescribe)
+	may(u.Describes, kmsg.ACLOperationDescribe)
+	return out
 }
 
 // Broker is a running cluster. It is safe for concurrent use.
@@ -124,6 +143,10 @@ func (o Options) secure(cluster *[]kfake.Opt) ([]kgo.Opt, error) {
 		if i == 0 {
 			*cluster = append(*cluster, kfake.EnableSASL())
 			client = append(client, kgo.SASL(u.login()))
+		}
+		if u.limited() {
+			*cluster = append(*cluster, kfake.EnableACLs(), kfake.User(u.Mechanism, u.Name, u.Password, u.rights()...))
+			continue
 		}
 		*cluster = append(*cluster, kfake.Superuser(u.Mechanism, u.Name, u.Password))
 	}

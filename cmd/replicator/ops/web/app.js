@@ -64,7 +64,7 @@ function show(s) {
   document.title = `${s.state === "running" ? "" : s.state + ": "}${s.pipeline} – replicator`;
   text(by("pipeline"), s.pipeline);
   text(by("state"), s.state);
-  text(by("about"), `${s.delivery} delivery, epoch ${s.epoch}, process started ${when(s.started)}`);
+  text(by("about"), `${s.delivery} delivery, ${s.workers === 1 ? "one lane" : s.workers + " lanes"}, epoch ${s.epoch}, process started ${when(s.started)}`);
   text(by("version"), `replicator ${s.version}`);
   by("failure").hidden = !s.failure;
   text(by("failure"), s.failure ? `${s.state === "waiting" ? "It will start again after: " : ""}${s.failure}` : "");
@@ -75,11 +75,12 @@ function show(s) {
   text(by("checkpoint"), String(s.checkpoint));
   text(by("checkpoint-age"), span(Math.round(s.checkpoint_age_seconds)));
   text(by("in-doubt"), String(s.in_doubt.length));
+  text(by("aside-rows"), whole.format(s.aside_rows));
   text(by("dead-letters"), whole.format(s.dead_letters));
   text(by("restarts"), whole.format(s.restarts));
   by("lag-seconds").classList.toggle("alarm", s.state === "stalled");
-  by("dead-letters").classList.toggle("alarm", s.dead_letters > 0);
-  text(by("dead-note"), `Records that could not be stored and were set aside: ${s.dead_letters || "none"}.`);
+  by("aside-rows").classList.toggle("alarm", s.aside_rows > 0);
+  fill(by("asides"), s.asides.map((a) => [{ wrap: a.table }, { wrap: a.reason.replaceAll("_", " ") }, { n: whole.format(a.records) }]), "No record was set aside.");
 
   flow(by("flow"), s);
   timeline(by("timeline"), s.checkpoints, span);

@@ -17,7 +17,7 @@ export function flow(box, status) {
   const width = box.clientWidth;
   if (!width) return;
   const narrow = width < 560;
-  const shape = [narrow, width, status.source, status.target, status.partition_count, status.table_count, status.delivery].join("|");
+  const shape = [narrow, width, status.source, status.target, status.partition_count, status.table_count, status.delivery, status.workers].join("|");
   let svg = box.firstChild;
   if (!svg || box.dataset.shape !== shape) {
     box.dataset.shape = shape;
@@ -29,7 +29,7 @@ export function flow(box, status) {
   // Faster with the logarithm of the rate: 1 row/s takes 2.4 s from drop to drop, 100,000 take 0.4 s.
   svg.style.setProperty("--pace", Math.max(0.4, 2.4 - 0.4 * Math.log10(Math.max(1, status.rate))).toFixed(1) + "s");
   const words = { running: moving ? "rows are flowing" : "idle", paused: "paused" }[status.state] || status.state;
-  svg.setAttribute("aria-label", `From Kafka at ${status.source} through a checkpoint lane to ${status.target}: ${words}.`);
+  svg.setAttribute("aria-label", `From Kafka at ${status.source} through ${status.workers === 1 ? "one lane" : status.workers + " lanes"} to ${status.target}: ${words}.`);
   svg.querySelector(".what").textContent = words;
 }
 
@@ -59,7 +59,7 @@ function host(url) {
 function across(width, s) {
   const w = Math.min(250, width * 0.27), h = 76, y = 12, mid = y + h / 2;
   const lane = Math.min(190, width * 0.22), at = width / 2 - lane / 2;
-  const pipes = [`M${w + 6} ${mid}H${at - 6}`, `M${at + lane + 6} ${mid}H${width - w - 6}`];
+  const pipes = [`M${w + 6} ${mid}H${at - 6}`, ...beside(s.workers, h).map((d) => `M${at + lane + 6} ${mid + d}H${width - w - 6}`)];
   return picture(width, h + 24, [
     ...pipes.flatMap(pipe),
     node(1, y, w, h, "Kafka", s.source, plural(s.partition_count, "partition")),
@@ -70,7 +70,7 @@ function across(width, s) {
 
 function upright(width, s) {
   const h = 76, gap = 34, mid = width / 2;
-  const pipes = [`M${mid} ${h + 6}V${h + gap - 6}`, `M${mid} ${2 * h + gap + 6}V${2 * h + 2 * gap - 6}`];
+  const pipes = [`M${mid} ${h + 6}V${h + gap - 6}`, ...beside(s.workers, 110).map((d) => `M${mid + d} ${2 * h + gap + 6}V${2 * h + 2 * gap - 6}`)];
   return picture(width, 3 * h + 2 * gap + 2, [
     ...pipes.flatMap(pipe),
     node(1, 1, width - 2, h, "Kafka", s.source, plural(s.partition_count, "partition")),
@@ -79,8 +79,14 @@ function upright(width, s) {
   ]);
 }
 
+// beside returns where the pipes of lanes are, from their middle: a transaction of the target for each, and of many as many as there is room for.
+function beside(lanes, room) {
+  const n = Math.max(1, Math.min(lanes, 8)), step = n === 1 ? 0 : Math.min(16, (room - 8) / (n - 1));
+  return Array.from({ length: n }, (_, i) => (i - (n - 1) / 2) * step);
+}
+
 function checkpointNode(x, y, w, h, s) {
-  const g = node(x, y, w, h, "Lane", s.delivery, "");
+  const g = node(x, y, w, h, s.workers === 1 ? "Lane" : s.workers + " lanes", s.delivery, "");
   g.firstChild.setAttribute("class", "gate");
   g.lastChild.classList.add("what");
   return g;

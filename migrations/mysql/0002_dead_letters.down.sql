@@ -1,0 +1,1 @@
+DROP TABLE IF EXISTS replicator_dead_letters;

@@ -16,9 +16,14 @@ import (
 // errFollows is why a record is set aside that has nothing wrong with it.
 var errFollows = errors.New("an earlier record of the same row is set aside, and this one would overtake it")
 
-// passed returns event i of j, which goes to t, or the letter that takes its place.
-func (r *router) passed(j *job, i int, t *sqlgen.Target) (item, error) {
+// passed returns event i of j, which goes to t, or the letter that takes its place. One that cannot be in a cluster is an error.
+func (r *router) passed(ctx context.Context, j *job, i int, t *sqlgen.Target) (item, error) {
 	e := &j.events[i]
+	if r.shared != nil {
+		if err := r.mayShare(ctx, e, t); err != nil {
+			return item{}, err
+		}
+	}
 	if r.aside == nil {
 		return item{t, e}, nil
 	}

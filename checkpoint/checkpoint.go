@@ -20,8 +20,9 @@ type Checkpoint struct {
 	Ahead     []Ahead      // one-phase: the lanes that were further than Positions when the pipeline was recovered
 	Rows      int64        // rows applied since the checkpoint before
 	Created   time.Time
-	Savepoint bool   // pruning keeps it
-	Seen      []Seen // what was applied by the sources' own positions, to recognise what is sent again
+	Savepoint bool      // pruning keeps it
+	Seen      []Seen    // what was applied by the sources' own positions, to recognise what is sent again
+	Founding  *Founding // the pipeline was given to a cluster with this checkpoint; nil: it was not
 }
 
 // Store keeps checkpoints. It is safe for concurrent use. Every Store passes storetest.Run.

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -82,6 +83,12 @@ type Config struct {
 	Log      *slog.Logger
 	Progress func(Progress) // called by one goroutine, when a run begins and after each batch and each checkpoint; may be nil
 	Failed   func(error)    // called before each new start after a failure, see FailedIn; may be nil
+
+	// Of a slot of a cluster, see [RunCluster]:
+	origin *Checkpoint                                           // where it begins without a checkpoint; nil: the source's start policy says
+	begin  func(context.Context) bool                            // waits until the process may begin a run, or is stopped: false; nil: it may
+	shared func(ctx context.Context, topic string) (bool, error) // whether partitions of a topic are in several slots; nil: none are
+	failed map[string]bool                                       // definitions that failed once
 }
 
 // Progress is how far a run has come.

@@ -76,6 +76,12 @@
 //  17. A batch of rows is routed when the schema-change topic was read as far as it was when the batch had come. A change is written
 //     before the rows that follow it, and not every row shows by its columns that it follows one.
 //
+// # Several processes
+//
+// [RunCluster] has processes share a pipeline. Its slots are pipelines by all that is said above, each with an epoch of its own, and the
+// partitions of a slot are in no other. A Kafka consumer group says which process runs which slot; docs/adr/0020-cluster.md has what
+// holds when it is wrong.
+//
 // # Schema changes
 //
 // Debezium writes them to a topic of its own, which is ordered with the topics of rows by the source's position only. Each table

@@ -30,6 +30,7 @@ type document struct {
 	Parts     []int        `json:"parts,omitempty"`
 	Ahead     []aheadOf    `json:"ahead,omitempty"`
 	Seen      []Seen       `json:"seen,omitempty"`
+	Founding  *Founding    `json:"founding,omitempty"`
 }
 
 type positionOf struct {
@@ -73,7 +74,7 @@ func positionsOf(list []positionOf) (debezium.Positions, error) {
 func Marshal(c Checkpoint) ([]byte, error) {
 	d := document{
 		Version: encodingVersion, Pipeline: c.Pipeline, Epoch: c.Epoch, ID: c.ID, Created: c.Created.UTC(),
-		Rows: c.Rows, Savepoint: c.Savepoint, Positions: listOf(c.Positions), Txns: c.Txns, Parts: c.Parts, Seen: c.Seen,
+		Rows: c.Rows, Savepoint: c.Savepoint, Positions: listOf(c.Positions), Txns: c.Txns, Parts: c.Parts, Seen: c.Seen, Founding: c.Founding,
 	}
 	for _, a := range c.Ahead {
 		d.Ahead = append(d.Ahead, aheadOf{a.Workers, a.Worker, listOf(a.Positions)})
@@ -112,7 +113,7 @@ func unmarshal(b []byte) (Checkpoint, error) {
 	}
 	c := Checkpoint{
 		Pipeline: d.Pipeline, Epoch: d.Epoch, ID: d.ID, Created: d.Created.UTC(), Rows: d.Rows, Savepoint: d.Savepoint,
-		Txns: d.Txns, Parts: d.Parts, Seen: d.Seen,
+		Txns: d.Txns, Parts: d.Parts, Seen: d.Seen, Founding: d.Founding,
 	}
 	var err error
 	if c.Positions, err = positionsOf(d.Positions); err != nil {
@@ -130,6 +131,9 @@ func unmarshal(b []byte) (Checkpoint, error) {
 	}
 	if c.Parts != nil && (len(c.Parts) != len(c.Txns) || slices.ContainsFunc(c.Parts, func(n int) bool { return n < 1 })) {
 		return Checkpoint{}, fmt.Errorf("decode checkpoint %d: %d transactions have parts %v", d.ID, len(c.Txns), c.Parts)
+	}
+	if f := c.Founding; f != nil && f.Slots < 1 {
+		return Checkpoint{}, fmt.Errorf("decode checkpoint %d: a cluster of %d slots cannot be", d.ID, f.Slots)
 	}
 	for i := range c.Seen {
 		if s := &c.Seen[i]; !s.valid() {

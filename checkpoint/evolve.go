@@ -113,7 +113,7 @@ func (t *tables) define(ctx context.Context, ddl []sqlgen.DDL, changed map[sourc
 		d.Defined = append(d.Defined, txnsink.Defined{Source: name.String(), Target: n.target, State: string(state)})
 	}
 	if err := t.Sink.Define(ctx, d); err != nil {
-		return err
+		return t.overtaken(d, err)
 	}
 	for name, n := range changed {
 		t.notes[name.String()] = n

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"replicator/checkpoint"
 	"replicator/debezium"
@@ -23,10 +24,11 @@ func (deadError) Permanent() bool { return true }
 
 // fault says which call of a process fails, and how.
 type fault struct {
-	at     int    // the number of the call, from 1; 0: none
-	before bool   // the call has no effect; otherwise it takes effect and its answer is lost
-	death  bool   // the process does nothing more
-	pause  func() // instead of failing, the call waits for this before it takes effect
+	at     int           // the number of the call, from 1; 0: none
+	before bool          // the call has no effect; otherwise it takes effect and its answer is lost
+	death  bool          // the process does nothing more
+	pause  func()        // instead of failing, the call waits for this before it takes effect
+	freeze time.Duration // instead of failing, the whole process does nothing for so long, before the call takes effect
 }
 
 // process counts the calls of all seams of one process and breaks one of them.
@@ -35,7 +37,9 @@ type process struct {
 	mu    sync.Mutex
 	calls int
 	dead  bool
-	die   func() // what the world does when the process dies: its sessions end
+	hitAt time.Time        // when the fault happened
+	thaw  <-chan time.Time // until then the process is frozen; nil: it never was
+	die   func()           // what the world does when the process dies: its sessions end
 }
 
 func (p *process) call(do func() error) error {
@@ -46,9 +50,15 @@ func (p *process) call(do func() error) error {
 	}
 	p.calls++
 	hit := p.calls == p.at
+	if hit {
+		p.hitAt = time.Now()
+	}
 	p.mu.Unlock()
-	if !hit {
-		return do()
+	if hit && p.freeze > 0 {
+		p.stop()
+	}
+	if !hit || p.freeze > 0 {
+		return p.pass(do)
 	}
 	if p.pause != nil {
 		p.pause()
@@ -69,6 +79,29 @@ func (p *process) call(do func() error) error {
 		return err
 	}
 	return errFault
+}
+
+// stop freezes the process, as SIGSTOP does until SIGCONT.
+func (p *process) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	thaw := make(chan time.Time)
+	p.thaw = thaw
+	time.AfterFunc(p.freeze, func() { close(thaw) })
+}
+
+// pass makes a call that is not counted.
+func (p *process) pass(do func() error) error {
+	p.mu.Lock()
+	dead, thaw := p.dead, p.thaw
+	p.mu.Unlock()
+	if dead {
+		return deadError{}
+	}
+	if thaw != nil {
+		<-thaw
+	}
+	return do()
 }
 
 func call1[T any](p *process, do func() (T, error)) (T, error) {

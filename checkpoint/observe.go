@@ -13,7 +13,8 @@ import (
 	"replicator/txnsink"
 )
 
-// Observation is what a pipeline tells those who watch it: a [Recovered], [Completed], [InDoubt] or [Ends]. None is made per
+// Observation is what a pipeline tells those who watch it: a [Recovered], [Completed], [InDoubt] or [Ends], and in a
+// [Cluster] a [Joined] or [Released]. None is made per
 // event: what an event changes is counted by the goroutine that has it anyway, and told with the checkpoint.
 type Observation interface{ observation() }
 
@@ -79,6 +80,14 @@ func (Recovered) observation() {}
 func (Completed) observation() {}
 func (InDoubt) observation()   {}
 func (Ends) observation()      {}
+func (Joined) observation()    {}
+func (Released) observation()  {}
+
+// Joined says which slots the group has given to this process. None: it stands by.
+type Joined struct{ Slots []int }
+
+// Released lists partitions that this process reads no more.
+type Released struct{ Partitions []debezium.Partition }
 
 // endsEvery is how often the ends are asked for, and endsWithin how long that may take.
 const (

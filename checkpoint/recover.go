@@ -25,6 +25,9 @@ func (r *run) recover(ctx context.Context) (Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("acquire pipeline %s in checkpoint.store: %w", r.Pipeline, err)
 	}
+	if err := r.mayRecover(&last); err != nil {
+		return nil, err
+	}
 	r.last = last
 	if err := r.decideAndFence(ctx); err != nil {
 		return nil, err
@@ -45,6 +48,8 @@ func (r *run) recover(ctx context.Context) (Reader, error) {
 		from, seen, ahead = c.Positions, c.Seen, nil // a replay applies again what lanes have applied
 	}
 	switch {
+	case last.ID == 0 && r.origin != nil:
+		from, seen, ahead = r.origin.Positions, r.origin.Seen, r.origin.Ahead
 	case last.ID == 0:
 		from = nil // a first start: the source's start policy decides
 	case from == nil:

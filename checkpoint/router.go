@@ -337,7 +337,7 @@ func (r *router) route(ctx context.Context, j *job) (whole bool, _ error) {
 		if t == nil || applied(r.ahead, t, e) { // invariant 10
 			continue
 		}
-		it, err := r.passed(j, i, as) // a letter takes the record's lane: invariants 10 and 16
+		it, err := r.passed(ctx, j, i, as) // a letter takes the record's lane: invariants 10 and 16
 		if err != nil {
 			return false, err
 		}

@@ -26,6 +26,9 @@ func Run(ctx context.Context, c Config) error {
 	delay := firstBackoff
 	widen, refused, gather := widening{}, refusals{}, false
 	for {
+		if c.begin != nil && !c.begin(ctx) {
+			return nil // stopped between two runs
+		}
 		r := &run{Config: c, stop: ctx.Done(), widen: widen, refused: refused, gather: gather}
 		refused.begin()
 		err := r.once(ctx)
@@ -72,6 +75,8 @@ type run struct {
 	refused refusals // outlive it too
 	settled bool     // the row that ended the run may pass in the next one
 	gather  bool     // the first checkpoint takes in all that it can: the run before cut rows apart that depend on each other
+
+	founding bool // this run gives the pipeline to a cluster
 
 	last       Checkpoint // the last saved checkpoint; Epoch is this run's
 	committed  int        // by recovery, of what was in doubt

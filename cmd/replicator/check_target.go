@@ -116,7 +116,7 @@ func checkTwoPhase(ctx context.Context, c *config, sink *postgres.Sink, f *findi
 	switch {
 	case err != nil:
 		f.fail("two-phase/unusable", "", "%s", reason(err))
-	case two.Free() < slotsWanted*c.Workers:
+	case two.Free() < slotsWanted*c.sessions():
 		f.warn("two-phase/few", "raise max_prepared_transactions and restart the server", "max_prepared_transactions is %d, and %d are in use: %d free are few", two.Max, two.Used, two.Free())
 	default:
 		f.ok("two-phase", "max_prepared_transactions is %d, %d in use", two.Max, two.Used)

@@ -42,6 +42,9 @@ A second signal ends the process at once; the next start recovers, and nothing i
 			if err != nil {
 				return err
 			}
+			if err := c.mayShareRun(&f); err != nil {
+				return err
+			}
 			return a.run(cmd.Context(), &c, &f)
 		},
 	}
@@ -122,7 +125,7 @@ func (a *app) run(ctx context.Context, c *config, f *runFlags) (err error) {
 	}
 	port.Attach(&p, redact)
 	defer a.manager(log).attach(ctx, &p)()
-	if err := checkpoint.Run(ctx, p); err != nil {
+	if err := runPipeline(ctx, c, e, &p, log); err != nil {
 		port.Ended(err, redact(err.Error()))
 		return inPipeline(c, err)
 	}
@@ -131,13 +134,25 @@ func (a *app) run(ctx context.Context, c *config, f *runFlags) (err error) {
 	return nil
 }
 
+// runPipeline runs the pipeline by itself, or takes part in running it.
+func runPipeline(ctx context.Context, c *config, e *ends, p *checkpoint.Config, log *slog.Logger) error {
+	if !c.Cluster && !c.Standby {
+		return checkpoint.Run(ctx, *p)
+	}
+	cluster, err := clusterOf(ctx, c, e, p, log)
+	if err != nil {
+		return err
+	}
+	return checkpoint.RunCluster(ctx, cluster)
+}
+
 // openPort serves http.listen until the function that it returns is called.
 func openPort(ctx context.Context, c *config, log *slog.Logger) (*ops.Server, func() error, error) {
 	build := readVersion()
 	port := ops.New(ops.Config{
 		Pipeline: c.Pipeline, Version: build.Version, Commit: build.Commit, Delivery: string(c.Delivery), Workers: c.Workers,
 		Source: strings.Join(c.Source.Brokers, ", "), Target: mask(c.Target.URL), Settings: c.Settings,
-		Token: c.HTTP.Token, Pprof: c.HTTP.Pprof, Interval: c.Checkpoint.Interval, Log: log,
+		Token: c.HTTP.Token, Pprof: c.HTTP.Pprof, Interval: c.Checkpoint.Interval, Cluster: c.Cluster, Log: log,
 	})
 	if c.HTTP.Listen == "" {
 		return port, func() error { return nil }, nil

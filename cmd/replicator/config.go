@@ -33,6 +33,9 @@ type config struct {
 	Errors     errorsConfig
 	Workers    int
 	Verify     verifyConfig
+	Cluster    bool // several processes share the pipeline
+	Standby    bool // others wait while one runs it
+	Membership membershipConfig
 	HTTP       httpConfig
 	Log        logConfig
 
@@ -120,6 +123,11 @@ type verifyConfig struct {
 	Source string // a URL, which holds a password; empty: there is none
 }
 
+type membershipConfig struct {
+	Slots   int
+	Session time.Duration
+}
+
 type httpConfig struct {
 	Listen string // empty: off
 	Token  string // a secret
@@ -134,6 +142,9 @@ type logConfig struct {
 // defaultListen is http.listen's default.
 // maxWorkers bounds the apply lanes: each is a session of the target, with up to two transactions of it prepared.
 const maxWorkers = 64
+
+// maxSlots bounds the slots of a cluster, and so its processes.
+const maxSlots = 1024
 
 const defaultListen = "127.0.0.1:8088"
 
@@ -155,8 +166,10 @@ func defaults() config {
 		Workers: 1,
 		Schema:  schemaConfig{Create: true, Indexes: true, Evolve: schema.Evolve, Types: sqlgen.Options{Boolean: "tinyint1", Time: "interval", JSON: "jsonb", Enum: "text", Nul: "stop"}},
 		Errors:  errorsConfig{BadRecord: stopAtBad},
-		HTTP:    httpConfig{Listen: defaultListen},
-		Log:     logConfig{Level: "info", Format: "text"},
+
+		Membership: membershipConfig{Slots: 16, Session: 10 * time.Second},
+		HTTP:       httpConfig{Listen: defaultListen},
+		Log:        logConfig{Level: "info", Format: "text"},
 
 		Transactions: ignoreTransactions,
 		Preserve:     checkpoint.WholeTransactions{Broken: checkpoint.StopAtBroken, Wait: time.Minute, Memory: 256 << 20, Disk: 16 << 30},
@@ -200,6 +213,9 @@ func parseConfig(file string, text []byte, overrides []string, getenv func(strin
 	}
 	if isKafka(c.Target.URL) {
 		d.checkKafka(&c)
+	}
+	for key, msg := range c.shareErrors() {
+		d.errs = append(d.errs, configError{where: d.file, line: math.MaxInt, key: key, msg: msg})
 	}
 	d.preserves(&c)
 	checkSASL(&c.Source, d)

@@ -72,7 +72,12 @@ func configKeys(c *config) []key {
 			{name: "source", value: verifySource(&c.Verify.Source)},
 		}},
 		{name: "migrate", value: later("leaving the replicator's own tables to somebody else", "auto")},
-		{name: "cluster", value: later("sharing a pipeline among processes", "false")},
+		{name: "cluster", value: boolean(&c.Cluster)},
+		{name: "standby", value: boolean(&c.Standby)},
+		{name: "membership", value: section{
+			{name: "slots", value: between(&c.Membership.Slots, 1, maxSlots)},
+			{name: "session_timeout", value: duration(&c.Membership.Session, time.Second)},
+		}},
 		{name: "http", value: section{
 			{name: "listen", value: httpListen(&c.HTTP.Listen)},
 			{name: "token", value: secretWord(&c.HTTP.Token)},
@@ -213,8 +218,8 @@ func contradictions(r *sqlgen.Rules) []contradiction {
 }
 
 // pipelineNames are safe as a folder's name and within a transaction's name, where ':' separates and MySQL has room
-// for 64 bytes.
-var pipelineNames = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}$`)
+// for 64 bytes. A cluster's slots have names that end in a '+' and two numbers.
+var pipelineNames = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}(\+[0-9]{1,19}\.[0-9]{1,4})?$`)
 
 func pipelineName(s string) error {
 	if !pipelineNames.MatchString(s) {

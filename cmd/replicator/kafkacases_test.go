@@ -33,6 +33,17 @@ func TestCaseAbortedTransactions(t *testing.T) {
 
 func (r *caseRun) abortTransactions(t *testing.T) {
 	t.Helper()
+	r.produceAborted(t)
+	for range 2 { // the second start has nothing to read and must not stall
+		if code, stderr := r.run(t); code != 0 {
+			t.Fatalf("exit code %d:\n%s", code, stderr)
+		}
+		r.expect(t, r.result(t, ""))
+	}
+}
+
+func (r *caseRun) produceAborted(t *testing.T) {
+	t.Helper()
 	rec := r.records(t)
 	b := caseBroker(t)
 	r.createTopics(t, rec)
@@ -43,11 +54,5 @@ func (r *caseRun) abortTransactions(t *testing.T) {
 		if err := b.Transact(t.Context(), r.topic("producer"), tx.commit, r.brokerRecords(tx.records)...); err != nil {
 			t.Fatal(err)
 		}
-	}
-	for range 2 { // the second start has nothing to read and must not stall
-		if code, stderr := r.run(t); code != 0 {
-			t.Fatalf("exit code %d:\n%s", code, stderr)
-		}
-		r.expect(t, r.result(t, ""))
 	}
 }

@@ -48,8 +48,11 @@ func (m *manager) attach(ctx context.Context, p *checkpoint.Config) func() {
 	observe, failed := p.Observe, p.Failed
 	p.Observe = func(o checkpoint.Observation) {
 		observe(o)
-		if r, ok := o.(checkpoint.Recovered); ok {
-			m.send("READY=1", fmt.Sprintf("STATUS=running from checkpoint %d on, in epoch %d", r.Checkpoint, r.Epoch))
+		switch o := o.(type) {
+		case checkpoint.Recovered:
+			m.send("READY=1", fmt.Sprintf("STATUS=running from checkpoint %d on, in epoch %d", o.Checkpoint, o.Epoch))
+		case checkpoint.Joined: // one that waits is up, too
+			m.send("READY=1", fmt.Sprintf("STATUS=a member of the group, with %d slots", len(o.Slots)))
 		}
 	}
 	p.Failed = func(err error) {

@@ -61,7 +61,7 @@ func (s kafkaSource) History(ctx context.Context, topic string, from int64) ([]d
 }
 
 // openSource describes what the pipeline reads. It connects to nothing.
-func openSource(c *config, log *slog.Logger) (*kafka.Source, error) {
+func openSource(c *config, log *slog.Logger, change ...func(*kafka.Config)) (*kafka.Source, error) {
 	k := kafka.Config{
 		Brokers: c.Source.Brokers, Topics: c.Source.Topics, Start: c.Source.Start,
 		ClientID: "replicator-" + c.Pipeline, Log: log, SASL: c.Source.SASL,
@@ -83,6 +83,9 @@ func openSource(c *config, log *slog.Logger) (*kafka.Source, error) {
 		if topic != "" {
 			k.Exclude = append(k.Exclude, topic)
 		}
+	}
+	for _, ch := range change {
+		ch(&k)
 	}
 	return kafka.New(k)
 }
@@ -106,6 +109,14 @@ func openDecoder(c *config, log *slog.Logger) (*debezium.Decoder, error) {
 		d.Schemas = r
 	}
 	return debezium.NewDecoder(d), nil
+}
+
+// sessions is how many transactions the processes of the pipeline may have open at once.
+func (c *config) sessions() int {
+	if c.Cluster {
+		return c.Workers * c.Membership.Slots
+	}
+	return c.Workers
 }
 
 // openRegistry describes the schema registry. It connects to nothing.
@@ -216,7 +227,7 @@ func (e *ends) connect(ctx context.Context, c *config, log *slog.Logger) (err er
 	}
 	logTLS(c, e.sink, log)
 	if c.Delivery == checkpoint.TwoPhase {
-		if err := mustPrepare(ctx, e.sink, c.Workers, log); err != nil {
+		if err := mustPrepare(ctx, e.sink, c.sessions(), log); err != nil {
 			return err
 		}
 	}

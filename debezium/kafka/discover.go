@@ -80,6 +80,7 @@ func (r *Reader) discover(ctx context.Context) error {
 			m, err = r.cluster.metadata(ctx)
 			return err
 		})
+		m = r.source.only(m)
 		if err != nil {
 			return fmt.Errorf("no broker answered for %v: %w", r.source.cfg.GiveUp, err)
 		}

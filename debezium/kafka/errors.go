@@ -21,6 +21,7 @@ const (
 	NotAuthorized     = "not_authorized"      // the broker refuses to show the topic
 	CorruptBatch      = "corrupt_batch"       // bytes that are no record batch, again and again
 	UnsupportedFormat = "unsupported_format"  // message format 0 or 1, or an unknown compression
+	GroupConflict     = "group_conflict"      // the group of the pipeline's processes does not take this one
 	BrokerTooOld      = "broker_too_old"      // it lacks a request version that is needed here
 	MessageTooLarge   = "message_too_large"   // a topic takes no record of this size
 )
@@ -76,6 +77,16 @@ const (
 	codeUnsupportedCompression code = 76
 	codeUnknownTopicID         code = 100
 	codeInconsistentTopicID    code = 103
+
+	codeIllegalGeneration    code = 22
+	codeInconsistentProtocol code = 23
+	codeInvalidGroup         code = 24
+	codeUnknownMember        code = 25
+	codeInvalidSession       code = 26
+	codeRebalanceInProgress  code = 27
+	codeGroupAuthorization   code = 30
+	codeMemberIDRequired     code = 79
+	codeGroupFull            code = 81
 )
 
 func (c code) Error() string { return kafkago.Error(c).Error() }

@@ -8,6 +8,7 @@ import (
 
 // metadata is what a broker knows of the cluster.
 type metadata struct {
+	id      string           // the cluster's; empty: it is not told
 	brokers map[int32]string // address by id
 	topics  []topicMeta
 }
@@ -72,8 +73,8 @@ func parseMetadata(version int16, body []byte) (metadata, error) {
 			w.tags()
 		}
 	}
-	w.string(compact) // cluster id
-	w.int32()         // controller
+	m.id = w.string(compact)
+	w.int32() // controller
 	for n := w.count(compact, 6); n > 0 && !w.bad; n-- {
 		m.topics = append(m.topics, parseTopic(&w, version))
 	}

@@ -88,7 +88,7 @@ type Reader struct {
 // an [Error] at once.
 func (s *Source) Open(ctx context.Context, from debezium.Positions) (*Reader, error) {
 	r, err := s.open(ctx, s.matches, from)
-	if err == nil && len(r.Start()) == 0 {
+	if err == nil && len(r.Start()) == 0 && s.cfg.Only == nil {
 		s.cfg.Log.Warn("no topic matches yet; those that appear are read from their beginning", "topics", s.cfg.Topics)
 	}
 	return r, err
@@ -261,6 +261,7 @@ func (r *Reader) locate(ctx context.Context, from debezium.Positions) error {
 	if err != nil {
 		return err
 	}
+	m = r.source.only(m)
 	parts := map[debezium.Partition]*part{}
 	var order []*part
 	for _, t := range m.topics {

@@ -24,11 +24,13 @@ import (
 
 // Config says what to read. Brokers and Topics are required; a zero value elsewhere is the default named at the field.
 type Config struct {
-	Brokers  []string // host:port
-	Topics   []string // regular expressions, each of which must match a topic's whole name
-	Exclude  []string // exact names of topics that are never read as data
-	Start    string   // without positions: earliest (default), latest, or an RFC 3339 time
-	ClientID string   // replicator
+	Brokers []string // host:port
+	Topics  []string // regular expressions, each of which must match a topic's whole name
+	Exclude []string // exact names of topics that are never read as data
+	// Only, if it is not nil, says which partitions of them are read. It must not change its mind.
+	Only     func(debezium.Partition) bool
+	Start    string // without positions: earliest (default), latest, or an RFC 3339 time
+	ClientID string // replicator
 
 	// TLS is asked for each new connection how to encrypt it, so that renewed certificates come into use; what it returns is not
 	// changed. nil: connections are not encrypted.
@@ -333,7 +335,7 @@ func (s *Source) Topics(ctx context.Context) ([]string, error) {
 // Nothing bounds what it holds in memory but the topic: it is for Debezium's schema-change topic.
 func (s *Source) History(ctx context.Context, topic string, from int64) ([]debezium.Record, int64, error) {
 	one := *s
-	one.policy = policy(atStart)
+	one.policy, one.cfg.Only = policy(atStart), nil
 	key := debezium.Partition{Topic: topic}
 	want := debezium.Positions{}
 	if from >= 0 {

@@ -21,12 +21,12 @@ const (
 	maxApplicationName = 63
 )
 
-var pipelineName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+var pipelineName = regexp.MustCompile(`^[A-Za-z0-9_.+-]+$`)
 
 // checkPipeline says whether a pipeline may be called name.
 func checkPipeline(name string) error {
 	if !pipelineName.MatchString(name) {
-		return permanent("the pipeline's name %q must consist of letters, digits, '_', '.' and '-': it becomes a part of prepared transactions' names", name)
+		return permanent("the pipeline's name %q must consist of letters, digits, '_', '.', '-' and '+': it becomes a part of prepared transactions' names", name)
 	}
 	if len(name) > maxPipeline {
 		return permanent("the pipeline's name has %d bytes; PostgreSQL's limit on the names of prepared transactions leaves %d", len(name), maxPipeline)

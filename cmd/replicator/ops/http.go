@@ -103,7 +103,7 @@ func secured(next http.Handler) http.Handler {
 func (s *Server) ready() (int, any) {
 	status := s.Status()
 	switch status.State {
-	case Running, Paused:
+	case Running, Paused, Standby:
 		return http.StatusOK, struct{}{}
 	case Starting:
 		return http.StatusServiceUnavailable, failed{"the pipeline has not begun to run"}
@@ -144,6 +144,10 @@ func (s *Server) pause(paused bool) http.HandlerFunc {
 }
 
 func (s *Server) savepoint(w http.ResponseWriter, r *http.Request) {
+	if s.config.Cluster {
+		s.reply(w, http.StatusConflict, failed{"a cluster has no checkpoint of the whole pipeline, and so no savepoints"})
+		return
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), savepointWait)
 	defer cancel()
 	answer := make(chan checkpoint.Checkpoint, 1)

@@ -46,6 +46,7 @@ type Config struct {
 	Settings []Setting     // of the configuration file, without secrets
 	Token    string        // that actions need; empty: they are refused
 	Pprof    bool          // serve profiles
+	Cluster  bool          // the process runs a part of the pipeline, of which there are no savepoints
 	Interval time.Duration // between checkpoints; a pipeline that has not completed one for ten of them, and for a minute, is stalled
 	Log      *slog.Logger  // nil: silent
 }
@@ -66,6 +67,8 @@ type Server struct {
 	streams    chan struct{} // a place for each reader of /api/events
 
 	mu          sync.Mutex
+	member      bool  // of a group of processes
+	slots       int   // that the group has given to it
 	state       State // without Paused and Stalled, which follow from the rest
 	progress    checkpoint.Progress
 	failure     string

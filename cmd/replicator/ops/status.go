@@ -13,6 +13,7 @@ type State string
 const (
 	Starting State = "starting" // it recovers, or its target cannot be reached yet
 	Running  State = "running"
+	Standby  State = "standby" // other processes of the pipeline run it, and this one takes over when they are gone
 	Paused   State = "paused"  // by request
 	Stalled  State = "stalled" // it is behind, and no checkpoint has been complete for long
 	Waiting  State = "waiting" // a run failed, and it will start again

@@ -70,6 +70,10 @@ func (s *Server) observe(o checkpoint.Observation) {
 	case checkpoint.SourceTransactions:
 		s.metrics.kept(&o, &s.whole)
 		s.whole = o
+	case checkpoint.Joined:
+		s.member, s.slots = true, len(o.Slots)
+	case checkpoint.Released:
+		s.released(o.Partitions)
 	}
 }
 
@@ -119,6 +123,17 @@ func (s *Server) setAside(a checkpoint.AsideCount) {
 		s.asides = append(s.asides, Aside{Table: a.Source, Reason: string(a.Class)})
 	}
 	s.asides[i].Records += a.Records
+}
+
+// released forgets partitions that another process reads now.
+func (s *Server) released(partitions []debezium.Partition) {
+	kept := s.positions.Clone()
+	for _, p := range partitions {
+		delete(s.ends, p)
+		delete(kept, p)
+	}
+	s.positions = kept
+	s.atEnds(nil)
 }
 
 func (s *Server) count(c checkpoint.TableCount) {
@@ -199,6 +214,8 @@ func (s *Server) lags() map[debezium.Partition]int64 {
 // present is what the state is now, with what only the clock and the gate tell.
 func (s *Server) present(now time.Time) State {
 	switch {
+	case s.member && s.slots == 0 && (s.state == Running || s.state == Starting):
+		return Standby
 	case s.state != Running:
 		return s.state
 	case s.gate.Paused():

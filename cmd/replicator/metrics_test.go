@@ -20,6 +20,8 @@ var wantMetrics = map[string]string{
 	"checkpoints_total": "result", "checkpoint_last_id": "", "checkpoint_age_seconds": "", "transactions_in_doubt": "",
 	"transaction_oldest_seconds": "", "restarts_total": "reason", "dead_letters_total": "reason table", "ddl_total": "kind",
 	"build_info": "commit goversion version",
+
+	"source_transactions_total": "result", "source_transaction_waiting_seconds": "", "source_transactions_buffered_bytes": "",
 }
 
 // alwaysFed are those that are more than zero once a pipeline has done what this test has it do; what remains is zero at rest.

@@ -63,7 +63,9 @@ func TestWriterSaysWhatWillComeAgain(t *testing.T) {
 	}})
 	check(t, b.CreateTopic("t", 1, map[string]string{"max.message.bytes": "1000"}))
 	for user, want := range map[string]string{"root": MessageTooLarge, "app": NotAuthorized} {
-		s := newSource(t, b, func(c *Config) { c.SASL = SASL{Mechanism: "PLAIN", Username: user, Password: map[string]string{"root": "x", "app": "y"}[user]} })
+		s := newSource(t, b, func(c *Config) {
+			c.SASL = SASL{Mechanism: "PLAIN", Username: user, Password: map[string]string{"root": "x", "app": "y"}[user]}
+		})
 		w := s.Writer("t")
 		err := w.Write(testContext(t), []debezium.Record{{Value: make([]byte, 2000)}})
 		var final *Error

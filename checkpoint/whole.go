@@ -138,10 +138,13 @@ func (r *router) readyFor(ctx context.Context, e *debezium.Event) error {
 	before := r.tables.entry(tableOf(e)).target
 	err = r.tables.make(ctx, e)
 	r.progress.DDL = r.tables.ddl
-	if err == nil && before != nil && r.tables.entry(tableOf(e)).target != before {
-		return r.sendItems(ctx, make([][]item, len(r.lanes)), true) // rows so far were folded for the former shape
+	if err != nil {
+		return err
 	}
-	return err
+	if taken := r.tables.take(tableOf(e)); taken || before != nil && r.tables.entry(tableOf(e)).target != before {
+		return r.sendItems(ctx, make([][]item, len(r.lanes)), true) // rows so far were folded for the former shape or name
+	}
+	return nil
 }
 
 // endHere ends the run at the present positions.

@@ -75,6 +75,8 @@
 //     letters its later records become letters too; it ceases to have them only while nothing is in flight.
 //  17. A batch of rows is routed when the schema-change topic was read as far as it was when the batch had come. A change is written
 //     before the rows that follow it, and not every row shows by its columns that it follows one.
+//  18. Where source transactions are kept whole, no checkpoint is cut within one, and positions do not count what waits for the rest of
+//     its transaction (assemble.go, whole.go).
 //
 // # Several processes
 //

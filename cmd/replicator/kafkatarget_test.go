@@ -165,7 +165,7 @@ func TestChangesArePublishedToKafka(t *testing.T) {
 func TestKafkaTargetDiesBetweenEachTwoSteps(t *testing.T) {
 	t.Parallel()
 	b := startBroker(t)
-	const rows = 5
+	const rows = 64 // so many that both workers have some
 	died := map[string]bool{}
 	for n := 1; ; n++ {
 		k := newKafkaTarget(t, b, fmt.Sprintf("die%d", n), "workers: 2\n")

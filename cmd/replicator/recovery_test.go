@@ -200,9 +200,7 @@ func TestCaseUnknownCommit(t *testing.T) {
 			cancel() // the process goes away while its transaction is in doubt
 		}()
 		r.target = through
-		if code, stderr := r.runContext(ctx, t); code == 0 {
-			t.Fatalf("exit code 0:\n%s", stderr)
-		}
+		r.runContext(ctx, t) // the stop comes before the failure is seen, or after it: exit code 1 or 0
 		prepared := r.exec(t, "SELECT gid FROM pg_prepared_xacts WHERE database = current_database()")
 		if len(prepared) != 1 || !strings.HasPrefix(*prepared[0][0], "replicator:case-") {
 			t.Fatalf("prepared: %s", rowsText(prepared))
@@ -227,9 +225,7 @@ func TestCaseUnknownCommit(t *testing.T) {
 			cancel()
 		}()
 		r.target = through
-		if code, stderr := r.runContext(ctx, t); code == 0 {
-			t.Fatalf("exit code 0:\n%s", stderr)
-		}
+		r.runContext(ctx, t) // the stop comes before the failure is seen, or after it: exit code 1 or 0
 		r.expect(t, caseResult{Query: "SELECT count(*) FROM pay", Rows: [][]*string{{ptr("0")}}})
 		r.target = r.url
 		if code, stderr := r.run(t); code != 0 {

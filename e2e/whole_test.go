@@ -152,8 +152,8 @@ func (s *stack) awaitBank(t *testing.T, d *daemon, n int64) {
 // startBank makes transfers until it is waited for.
 func startBank(t *testing.T, seed uint64) *load {
 	t.Helper()
-	l := &load{stop: make(chan struct{}), ended: make(chan error, 2)}
-	l.ended <- nil // there is no file
+	l := &load{stop: make(chan struct{}), files: make(chan error, 1), ended: make(chan error, 1)}
+	l.files <- nil // there are none
 	ctx := t.Context()
 	go func() { l.ended <- l.transfers(ctx, rand.New(rand.NewPCG(seed, 6))) }()
 	return l

@@ -125,8 +125,36 @@ func (r *reading) shaped(c *schema.Change, to sourceTable, was *version) *schema
 	} else if like := r.live(sourceTableOf(c.Like)); like != nil {
 		indexes = like.table.Indexes
 	}
-	t.Indexes = c.IndexesAfter(indexes)
+	t.Indexes = indexesAfter(c, indexes, was, &t)
 	return &t
+}
+
+// indexesAfter are the indexes that the table after c has. A column that c drops and adds anew stays in its indexes, in which it counts
+// as far as it did before: where it has become longer they are over its first characters.
+func indexesAfter(c *schema.Change, before []schema.Index, was *version, after *schema.Table) []schema.Index {
+	if was == nil || len(c.Dropped) == 0 {
+		return c.IndexesAfter(before)
+	}
+	longer, kept := map[string]bool{}, *c // by name: the columns that c replaces
+	kept.Dropped = nil
+	for _, name := range c.Dropped {
+		old, now := exactColumn(was.table, name), exactColumn(after, name)
+		if old == nil || now == nil || slices.ContainsFunc(c.Renamed, func(r schema.Rename) bool { return strings.EqualFold(r.To, name) }) {
+			kept.Dropped = append(kept.Dropped, name)
+			continue
+		}
+		longer[old.Name] = now.Type.Length > old.Type.Length || now.Type.Kind == schema.Text
+	}
+	marked := slices.Clone(before)
+	for i := range marked {
+		if marked[i].Special == "" && slices.ContainsFunc(marked[i].Columns, func(name string) bool {
+			old := exactColumn(was.table, name)
+			return old != nil && longer[old.Name]
+		}) {
+			marked[i].Special = "prefix"
+		}
+	}
+	return kept.IndexesAfter(marked)
 }
 
 // renamesOf are the columns that c renames, of those that there are.
@@ -145,12 +173,20 @@ func exact(v *version, name string) string {
 	if v == nil {
 		return ""
 	}
-	for i := range v.table.Columns {
-		if c := v.table.Columns[i].Name; strings.EqualFold(c, name) {
+	if c := exactColumn(v.table, name); c != nil {
+		return c.Name
+	}
+	return ""
+}
+
+// exactColumn is that column of a table; nil: there is none.
+func exactColumn(t *schema.Table, name string) *schema.Column {
+	for i := range t.Columns {
+		if c := &t.Columns[i]; strings.EqualFold(c.Name, name) {
 			return c
 		}
 	}
-	return ""
+	return nil
 }
 
 // follow returns what the columns in names, by their names long ago, are called from v on.

@@ -41,8 +41,12 @@ func (r *changingRun) ddl(t *testing.T, text, table string, columns ...string) {
 		var list []any
 		for i := 0; i < len(columns); i += 2 {
 			typ, required := strings.CutSuffix(columns[i+1], " NOT NULL")
+			typ, long := strings.CutSuffix(typ, "(80)")
 			length := 40
-			if strings.Contains(typ, "TIME") {
+			switch {
+			case long:
+				length = 80
+			case strings.Contains(typ, "TIME"):
 				length = 6
 			}
 			list = append(list, map[string]any{"name": columns[i], "typeName": typ, "typeExpression": typ, "position": i/2 + 1, "optional": i > 0 && !required, "charsetName": "utf8mb4", "length": length, "enumValues": []string{"'x'", "'y'"}})
@@ -233,4 +237,19 @@ func TestRowsFromBeforeAColumnWasAdded(t *testing.T) {
 	r.replicate(t)
 	r.holds(t, "SELECT count(*) FROM t early JOIN t late ON to_jsonb(early) - 'id' = to_jsonb(late) - 'id' WHERE early.id = 1 AND late.id = 3", "\"1\"\n")
 	r.holds(t, "SELECT count(*) FROM t WHERE i4 = 7", "\"1\"\n")
+}
+
+// TestIndexesOfAColumnThatIsReplaced: MySQL 9 keeps a column that one statement drops and adds anew in its indexes, for as many characters as
+// it had.
+func TestIndexesOfAColumnThatIsReplaced(t *testing.T) {
+	t.Parallel()
+	r := newChangingRun(t, "t")
+	r.ddl(t, "CREATE TABLE t (id INT PRIMARY KEY, same VARCHAR(40), longer VARCHAR(40), gone VARCHAR(40), KEY a (same, id), KEY b (longer, id), KEY c (gone, id))",
+		"t", "id", "INT", "same", "VARCHAR", "longer", "VARCHAR", "gone", "VARCHAR")
+	r.row(t, "t", "t", "c", "null", `{"id":1,"same":"s","longer":"l","gone":"g"}`)
+	r.ddl(t, "ALTER TABLE t DROP same, ADD same VARCHAR(40), DROP longer, ADD longer VARCHAR(80), DROP gone", "t", "id", "INT", "same", "VARCHAR", "longer", "VARCHAR(80)")
+	r.row(t, "t", "t", "c", "null", `{"id":2,"same":"s","longer":"l"}`)
+	r.replicate(t)
+	r.holds(t, "SELECT indexdef::text FROM pg_indexes WHERE tablename = 't' AND indexname <> 't_pkey' ORDER BY 1",
+		"\"CREATE INDEX t_a ON public.t USING btree (same, id)\"\n\"CREATE INDEX t_c ON public.t USING btree (id)\"\n")
 }

@@ -3,6 +3,7 @@ package kafka
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -124,7 +125,7 @@ func (s *Sink) dismiss(p *producer) {
 	p.close()
 }
 
-// write has send send records in a transaction of p, commits it, and waits until the control topic shows it.
+// write has send send records in a transaction of p, commits it, and waits until the control topic shows that it is.
 func (s *Sink) write(ctx context.Context, p *producer, send func()) error {
 	if err := p.begin(); err != nil {
 		return err
@@ -142,6 +143,9 @@ func (s *Sink) write(ctx context.Context, p *producer, send func()) error {
 		open := false
 		if err := s.journal.view(ctx, func(st *state) error {
 			open = len(st.open[p.number]) > 0
+			if !open && st.aborted[p.number] {
+				return errors.New("the brokers have rolled the transaction back")
+			}
 			return nil
 		}); err != nil || !open {
 			return err

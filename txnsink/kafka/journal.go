@@ -74,6 +74,7 @@ type state struct {
 	tables    map[schema.Name]schema.Table
 	notes     map[recordKey]note
 	open      map[int64][]*kgo.Record // by producer id: records of a transaction that no marker has ended
+	aborted   map[int64]bool          // by producer id: its last transaction was rolled back
 }
 
 // fetchBytes bounds what one request brings of the control topic; a single batch may be longer.
@@ -93,7 +94,7 @@ type journal struct {
 func newJournal(client *kgo.Client, topic string) *journal {
 	return &journal{client: client, topic: topic, leader: -1, state: state{
 		fences: map[string]fence{}, witnesses: map[recordKey]witness{}, tables: map[schema.Name]schema.Table{},
-		notes: map[recordKey]note{}, open: map[int64][]*kgo.Record{},
+		notes: map[recordKey]note{}, open: map[int64][]*kgo.Record{}, aborted: map[int64]bool{},
 	}}
 }
 
@@ -258,8 +259,10 @@ func (s *state) add(r *kgo.Record) error {
 		waiting := s.open[r.ProducerID]
 		delete(s.open, r.ProducerID)
 		if len(r.Key) < 4 || binary.BigEndian.Uint16(r.Key[2:]) != markerCommit {
+			s.aborted[r.ProducerID] = true
 			return nil
 		}
+		delete(s.aborted, r.ProducerID)
 		for _, w := range waiting {
 			if err := s.set(w); err != nil {
 				return err

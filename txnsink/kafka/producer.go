@@ -79,7 +79,8 @@ func (s *Sink) newAdmin() (*kgo.Client, error) {
 type producer struct {
 	client *kgo.Client
 	id     string
-	number int64 // Kafka's producer id
+	number int64           // Kafka's producer id
+	topics map[string]bool // that records were sent to; true: the client has shown that it knows the topic's partitions
 
 	mu     sync.Mutex
 	failed error // the first error of a record
@@ -87,7 +88,7 @@ type producer struct {
 
 // newProducer takes a transactional id over: a transaction that is open there ends, and whoever had it can do nothing more.
 func (s *Sink) newProducer(ctx context.Context, name string) (*producer, error) {
-	p := &producer{id: transactionalID(s.config.Pipeline, s.address.topic, name)}
+	p := &producer{id: transactionalID(s.config.Pipeline, s.address.topic, name), topics: map[string]bool{}}
 	opts := append(s.options(),
 		kgo.TransactionalID(p.id), kgo.TransactionTimeout(s.config.Timeout),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0), kgo.ProducerBatchMaxBytes(s.topics.maxMessage),
@@ -142,6 +143,9 @@ func (p *producer) begin() error {
 
 // send hands a record over. It waits while too much is on its way; err and flush tell what became of it.
 func (p *producer) send(ctx context.Context, r *kgo.Record) {
+	if !p.topics[r.Topic] {
+		p.topics[r.Topic] = false
+	}
 	p.client.Produce(ctx, r, func(_ *kgo.Record, err error) {
 		if err == nil {
 			return
@@ -169,10 +173,32 @@ func (p *producer) flush(ctx context.Context) error {
 	return p.err()
 }
 
+// unknown returns a topic that records were sent to and whose partitions the client does not show yet; empty: there is none.
+//
+// The client (kgo 1.22.3) sends the records that waited for a topic's partitions before it stores these. A transaction that ends in between
+// has no partition in the client's eyes, and EndTransaction then rolls it back, or leaves it open, whatever it was asked, without an error.
+func (p *producer) unknown() string {
+	for topic, known := range p.topics {
+		if known {
+			continue
+		}
+		if leader, _, err := p.client.PartitionLeader(topic, 0); leader < 0 && err == nil {
+			return topic
+		}
+		p.topics[topic] = true
+	}
+	return ""
+}
+
 // end ends the transaction. After an error it is not known whether it did.
 func (p *producer) end(ctx context.Context, commit bool) error {
 	ctx, cancel := context.WithTimeout(ctx, requestWithin)
 	defer cancel()
+	for topic := p.unknown(); topic != ""; topic = p.unknown() {
+		if err := pause(ctx, time.Millisecond); err != nil {
+			return fmt.Errorf("the partitions of topic %s are not known: %w", topic, err)
+		}
+	}
 	return p.client.EndTransaction(ctx, kgo.TransactionEndTry(commit))
 }
 
@@ -183,6 +209,9 @@ func (p *producer) abort(ctx context.Context) error {
 	}
 	if err := p.err(); err != nil && taken(err) {
 		return err
+	}
+	if topic := p.unknown(); topic != "" {
+		return fmt.Errorf("the partitions of topic %s are not known yet", topic)
 	}
 	return p.end(ctx, false)
 }

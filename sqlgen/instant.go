@@ -426,7 +426,6 @@ var errInterval = errors.New("the text is not an interval such as P1Y2M3DT4H5M6.
 
 // parseInterval reads ISO 8601's duration with a sign before any number, as Debezium's io.debezium.time.Interval.
 func parseInterval(s string) (interval, error) {
-	bad := &ValueError{Class: InvalidValue, Err: errInterval}
 	p := scanner{s: s}
 	p.need('P')
 	var out interval
@@ -436,51 +435,59 @@ func parseInterval(s string) (interval, error) {
 			inTime = true
 			continue
 		}
-		sign := int64(1)
-		if p.has('-') {
-			sign = -1
-		} else {
-			p.has('+')
-		}
-		n := sign * p.number(1, 9)
-		frac := int64(0)
-		if p.has('.') {
-			digits := len(digitRun(p.s))
-			frac = p.number(1, 9)
-			if !p.bad {
-				frac *= sign * pow10[9-digits]
-			}
-		}
-		if frac != 0 && (p.s == "" || p.s[0] != 'S') {
-			return out, bad
-		}
-		switch {
-		case !inTime && p.has('Y'):
-			out.months += 12 * n
-		case !inTime && p.has('M'):
-			out.months += n
-		case !inTime && p.has('W'):
-			out.days += 7 * n
-		case !inTime && p.has('D'):
-			out.days += n
-		case p.has('H'):
-			out.micros += n * 3_600_000_000
-		case p.has('M'):
-			out.micros += n * 60_000_000
-		case p.has('S'):
-			out.micros += n*1_000_000 + frac/1000
-			if frac%1000 < 0 {
-				out.micros--
-			}
-		default:
-			p.bad = true
-		}
+		out.part(&p, inTime)
 	}
 	if p.bad || len(s) < 3 || len(s) > 200 {
-		return out, bad
+		return out, &ValueError{Class: InvalidValue, Err: errInterval}
 	}
 	if out.months > math.MaxInt32 || out.months < math.MinInt32 || out.days > math.MaxInt32 || out.days < math.MinInt32 {
 		return out, outOfRange(errTimeRange)
 	}
 	return out, nil
+}
+
+// part adds a number and its unit. Only seconds have fractional digits.
+func (i *interval) part(p *scanner, inTime bool) {
+	n, nanos := p.signed()
+	switch {
+	case nanos != 0 && !strings.HasPrefix(p.s, "S"):
+		p.bad = true
+	case !inTime && p.has('Y'):
+		i.months += 12 * n
+	case !inTime && p.has('M'):
+		i.months += n
+	case !inTime && p.has('W'):
+		i.days += 7 * n
+	case !inTime && p.has('D'):
+		i.days += n
+	case p.has('H'):
+		i.micros += n * 3_600_000_000
+	case p.has('M'):
+		i.micros += n * 60_000_000
+	case p.has('S'):
+		i.micros += n*1_000_000 + nanos/1000
+		if nanos%1000 < 0 {
+			i.micros--
+		}
+	default:
+		p.bad = true
+	}
+}
+
+// signed reads a number that may have a sign and fractional digits, which are returned as billionths of the same sign.
+func (p *scanner) signed() (n, nanos int64) {
+	sign := int64(1)
+	if p.has('-') {
+		sign = -1
+	} else {
+		p.has('+')
+	}
+	n = sign * p.number(1, 9)
+	if p.has('.') {
+		digits := len(digitRun(p.s))
+		if nanos = p.number(1, 9); !p.bad {
+			nanos *= sign * pow10[9-digits]
+		}
+	}
+	return n, nanos
 }

@@ -65,38 +65,13 @@ func NewTarget(d Dialect, t schema.Table, c TargetConfig) (*Target, error) {
 		}
 		out.canonical = append(out.canonical, f)
 	}
-	key := t.PrimaryKey
-	if len(c.Rules.Key) > 0 {
-		key = make([]string, len(c.Rules.Key))
-		for i, name := range c.Rules.Key {
-			var ok bool
-			if key[i], ok = c.Rules.named(name); !ok {
-				return nil, out.refuse(KeyMismatch, name, errKeyExcluded)
-			}
-		}
-	}
-	for _, name := range key {
-		i, err := out.column(name)
-		switch {
-		case err != nil:
-			err.Class = KeyMismatch
-			return nil, err
-		case i < 0:
-			return nil, out.refuse(KeyMismatch, name, errors.New("a generated column cannot be part of the key that rows are matched by; configure another key"))
-		case slices.Contains(out.Key, i):
-			return nil, out.refuse(KeyMismatch, name, errors.New("the key names this column twice"))
-		}
-		out.Key = append(out.Key, i)
+	if err := out.findKey(); err != nil {
+		return nil, err
 	}
 	for i, c := range out.Columns {
 		// Rows without a key are compared whole, and where only the target knows the type, by their text.
 		if len(out.Key) == 0 && c.Type.Kind == schema.Other {
 			out.canonical[i] = nil
-		}
-	}
-	for _, name := range c.Rules.Exclude {
-		if i, err := out.column(name); err == nil && slices.Contains(out.Key, i) && !renamedTo(c.Rules.Rename, out.Columns[i].Name) {
-			return nil, out.refuse(KeyMismatch, name, errKeyExcluded)
 		}
 	}
 	if c.Rules.Delete == DeleteSoft {
@@ -108,6 +83,39 @@ func NewTarget(d Dialect, t schema.Table, c TargetConfig) (*Target, error) {
 		}
 	}
 	return out, nil
+}
+
+// findKey finds the columns that rows are matched by: those of the rules, or else of the table's primary key.
+func (t *Target) findKey() *RowError {
+	rules, key := t.config.Rules, t.Table.PrimaryKey
+	if len(rules.Key) > 0 {
+		key = make([]string, len(rules.Key))
+		for i, name := range rules.Key {
+			var ok bool
+			if key[i], ok = rules.named(name); !ok {
+				return t.refuse(KeyMismatch, name, errKeyExcluded)
+			}
+		}
+	}
+	for _, name := range key {
+		i, err := t.column(name)
+		switch {
+		case err != nil:
+			err.Class = KeyMismatch
+			return err
+		case i < 0:
+			return t.refuse(KeyMismatch, name, errors.New("a generated column cannot be part of the key that rows are matched by; configure another key"))
+		case slices.Contains(t.Key, i):
+			return t.refuse(KeyMismatch, name, errors.New("the key names this column twice"))
+		}
+		t.Key = append(t.Key, i)
+	}
+	for _, name := range rules.Exclude {
+		if i, err := t.column(name); err == nil && slices.Contains(t.Key, i) && !renamedTo(rules.Rename, t.Columns[i].Name) {
+			return t.refuse(KeyMismatch, name, errKeyExcluded)
+		}
+	}
+	return nil
 }
 
 func (t *Target) refuse(class Class, column string, err error) *RowError {
@@ -154,43 +162,9 @@ func (t *Target) plan(s *debezium.Shape) (*plan, *RowError) {
 		p.field[i] = -1
 	}
 	for i := range s.Fields {
-		f := &s.Fields[i]
-		source, err := t.sourceName(f.Name)
-		if err != nil {
+		if err := t.planField(p, s, i); err != nil {
 			return nil, err
 		}
-		later, ok := t.later(source)
-		if !ok {
-			continue
-		}
-		name, ok := t.config.Rules.named(later)
-		if !ok {
-			continue
-		}
-		c, err := t.column(name)
-		if err != nil && err.Class == MissingColumn && name != f.Name && name == source {
-			c, err = t.column(f.Name) // a target that was made by the events
-		}
-		if err != nil && err.Class == MissingColumn && (f.Meta || t.config.Lax) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if c < 0 {
-			continue // the target computes it
-		}
-		if t.soft != nil && c == t.soft.column {
-			return nil, t.refuse(AmbiguousColumn, name, errSoftSent)
-		}
-		if was := p.field[c]; was >= 0 {
-			return nil, t.refuse(AmbiguousColumn, t.Columns[c].Name, fmt.Errorf("the fields %q and %q of the event are both meant for it", s.Fields[was].Name, f.Name))
-		}
-		enc, e := t.dialect.Encoder(*f, t.witness(source), t.Table.Name, t.Columns[c], t.config.Options)
-		if e != nil {
-			return nil, t.refused(t.Columns[c].Name, e)
-		}
-		p.field[c], p.encoder[c] = i, t.notice(f, source, c, enc)
 	}
 	t.fill(p)
 	if len(t.plans) >= maxPlans {
@@ -198,6 +172,52 @@ func (t *Target) plan(s *debezium.Shape) (*plan, *RowError) {
 	}
 	t.plans[s] = p
 	return p, nil
+}
+
+// planField plans the column that field i of a shape is written to, if there is one.
+func (t *Target) planField(p *plan, s *debezium.Shape, i int) *RowError {
+	f := &s.Fields[i]
+	source, err := t.sourceName(f.Name)
+	if err != nil {
+		return err
+	}
+	c, err := t.columnOf(f, source)
+	if err != nil || c < 0 {
+		return err
+	}
+	if was := p.field[c]; was >= 0 {
+		return t.refuse(AmbiguousColumn, t.Columns[c].Name, fmt.Errorf("the fields %q and %q of the event are both meant for it", s.Fields[was].Name, f.Name))
+	}
+	enc, refusal := t.dialect.Encoder(*f, t.witness(source), t.Table.Name, t.Columns[c], t.config.Options)
+	if refusal != nil {
+		return t.refused(t.Columns[c].Name, refusal)
+	}
+	p.field[c], p.encoder[c] = i, t.notice(f, source, c, enc)
+	return nil
+}
+
+// columnOf returns the column that a field is written to, which is called source at the source. It returns -1 where the field is left
+// out: the source has dropped the column since, the rules or a lax target leave it out, or the target computes it.
+func (t *Target) columnOf(f *debezium.Field, source string) (int, *RowError) {
+	later, ok := t.later(source)
+	if !ok {
+		return -1, nil
+	}
+	name, ok := t.config.Rules.named(later)
+	if !ok {
+		return -1, nil
+	}
+	c, err := t.column(name)
+	if err != nil && err.Class == MissingColumn && name != f.Name && name == source {
+		c, err = t.column(f.Name) // a target that was made by the events
+	}
+	if err != nil && err.Class == MissingColumn && (f.Meta || t.config.Lax) {
+		return -1, nil
+	}
+	if err == nil && t.soft != nil && c == t.soft.column {
+		return 0, t.refuse(AmbiguousColumn, name, errSoftSent)
+	}
+	return c, err
 }
 
 // fill notes what rows that are older than a column have in it. The whole rows that tables without a key are searched for do not: what

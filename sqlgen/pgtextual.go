@@ -297,10 +297,7 @@ func (e *pgEncoder) array(m *meaning) appender {
 	if item == nil {
 		return nil
 	}
-	open, end, null := byte('{'), byte('}'), true
-	if e.column.Type.Kind == schema.Vector {
-		open, end, null = '[', ']', false
-	}
+	list := &pgList{item: item, vector: e.column.Type.Kind == schema.Vector, nested: m.items.sense == senseArray}
 	return func(dst []byte, v *debezium.Value) ([]byte, error) {
 		if v.Kind == debezium.StringValue {
 			return e.appendClean(dst, v.Text)
@@ -308,35 +305,54 @@ func (e *pgEncoder) array(m *meaning) appender {
 		if v.Kind != debezium.ListValue || v.List == nil || v.List.Names != nil {
 			return dst, wrongKind()
 		}
-		dst = append(dst, open)
-		var buf []byte
-		for i := range v.List.Values {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			x := &v.List.Values[i]
-			switch {
-			case x.Kind == debezium.Unavailable:
-				return dst, &ValueError{Class: UnavailableValue, Err: errors.New("the source did not send an element of the array")}
-			case x.Kind <= debezium.Null && null:
-				dst = append(dst, "NULL"...)
-				continue
-			case x.Kind <= debezium.Null:
-				return dst, invalid("a vector has no NULL elements")
-			}
-			var err error
-			if buf, err = item(buf[:0], x); err != nil {
-				return dst, err
-			}
-			// A nested list is written as it is, everything else that is not a plain number in quotes.
-			if x.Kind == debezium.ListValue && len(buf) > 0 && buf[0] == '{' && m.items.sense == senseArray || isNumber(string(buf)) {
-				dst = append(dst, buf...)
-			} else {
-				dst = appendQuoted(dst, string(buf))
-			}
-		}
-		return append(dst, end), nil
+		return list.append(dst, v.List.Values)
 	}
+}
+
+// pgList is the text of an array, {1,"two",NULL}, or of pgvector's vector, [1,2].
+type pgList struct {
+	item   appender
+	vector bool
+	nested bool // the elements are lists themselves
+}
+
+func (l *pgList) append(dst []byte, values []debezium.Value) ([]byte, error) {
+	open, end := byte('{'), byte('}')
+	if l.vector {
+		open, end = '[', ']'
+	}
+	dst = append(dst, open)
+	var buf []byte
+	for i := range values {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		v := &values[i]
+		switch {
+		case v.Kind == debezium.Unavailable:
+			return dst, &ValueError{Class: UnavailableValue, Err: errors.New("the source did not send an element of the array")}
+		case v.Kind <= debezium.Null && l.vector:
+			return dst, invalid("a vector has no NULL elements")
+		case v.Kind <= debezium.Null:
+			dst = append(dst, "NULL"...)
+			continue
+		}
+		var err error
+		if buf, err = l.item(buf[:0], v); err != nil {
+			return dst, err
+		}
+		if l.bare(v, buf) {
+			dst = append(dst, buf...)
+		} else {
+			dst = appendQuoted(dst, string(buf))
+		}
+	}
+	return append(dst, end), nil
+}
+
+// bare says whether an element is written without quotes: a list in a list is, and a plain number.
+func (l *pgList) bare(v *debezium.Value, text []byte) bool {
+	return l.nested && v.Kind == debezium.ListValue && len(text) > 0 && text[0] == '{' || isNumber(string(text))
 }
 
 // appendQuoted writes an element of an array or an hstore between double quotes.

@@ -147,15 +147,13 @@ func (r *router) decideLetters(ctx context.Context) error {
 		return err
 	}
 	freed, again := map[txnsink.LetterKey]bool{}, map[txnsink.LetterKey]bool{}
-	for first := true; ; first = false {
-		if err := r.settle(ctx); err != nil {
-			return err
-		}
-		if first {
-			if _, err := r.Letters.SpreadDecisions(ctx, r.Pipeline); err != nil { // also to those that were in flight
-				return err
-			}
-		}
+	if err := r.settle(ctx); err != nil {
+		return err
+	}
+	if _, err := r.Letters.SpreadDecisions(ctx, r.Pipeline); err != nil { // also to those that were in flight
+		return err
+	}
+	for {
 		list, err := r.Letters.DecidedLetters(ctx, r.Pipeline, lettersAtATime)
 		if err != nil {
 			return err
@@ -168,6 +166,9 @@ func (r *router) decideLetters(ctx context.Context) error {
 		}
 		if len(list) < lettersAtATime {
 			break
+		}
+		if err := r.settle(ctx); err != nil {
+			return err
 		}
 	}
 	for k := range freed {

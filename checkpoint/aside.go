@@ -181,7 +181,7 @@ func (r *router) decideLetters(ctx context.Context) error {
 
 // settle completes a checkpoint of everything that was routed.
 func (r *router) settle(ctx context.Context) error {
-	if err := r.sendItems(ctx, make([][]item, len(r.lanes)), true); err != nil {
+	if err := r.flush(ctx); err != nil {
 		return err
 	}
 	return r.quiesce(ctx)

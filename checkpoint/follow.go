@@ -230,7 +230,7 @@ func (r *router) catchUp(ctx context.Context) error {
 		return err
 	}
 	// What was folded for a table goes before what its new target is given.
-	if err := r.sendItems(ctx, make([][]item, len(r.lanes)), true); err != nil {
+	if err := r.flush(ctx); err != nil {
 		return err
 	}
 	r.tables.forget()
@@ -242,7 +242,7 @@ func (r *router) apply(ctx context.Context, end int64) error {
 	if len(r.tables.pending(end)) == 0 {
 		return nil
 	}
-	if err := r.sendItems(ctx, make([][]item, len(r.lanes)), true); err != nil {
+	if err := r.flush(ctx); err != nil {
 		return err
 	}
 	if err := r.quiesce(ctx); err != nil {

@@ -259,8 +259,8 @@ func (r *router) apply(ctx context.Context, end int64) error {
 }
 
 // finish ends the run. What has caught up has also applied the schema changes at the end.
-func (r *router) finish(ctx context.Context, stopped bool) error {
-	if !stopped && r.UntilCaughtUp {
+func (r *router) finish(ctx context.Context) error {
+	if stopped := r.stopping == nil; !stopped && r.UntilCaughtUp {
 		if err := r.apply(ctx, r.tables.history.began); err != nil {
 			return err
 		}

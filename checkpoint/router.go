@@ -52,7 +52,9 @@ type router struct {
 	rows, bytes   int64 // since the last cut
 	sinceFlush    int64
 	sinceFlushLen int64
-	dirty         bool // positions changed since the last cut
+	dirty         bool            // positions changed since the last cut
+	stopping      <-chan struct{} // closed when the run is to end; nil: it was
+	ending        bool            // nothing more is routed: a last cut, and the run is over
 	lastCut       time.Time
 	outstanding   bool
 	halves        map[debezium.Partition]time.Time // deletes of changed keys whose creates are still to come
@@ -99,36 +101,17 @@ func newRouter(r *run, t *tables, aside *letters, lanes []*lane, reader Reader, 
 func (r *router) loop(ctx context.Context, ordered <-chan *job) error {
 	timer := time.NewTimer(idleWait)
 	defer timer.Stop()
-	stop, ending := r.stop, false
+	r.stopping = r.stop
 	r.report()
 	for {
-		if err := r.decideLetters(ctx); err != nil {
+		paused, change := r.Gate.state()
+		if err := r.act(ctx, paused, len(ordered) == 0); err != nil {
 			return err
 		}
-		paused, change := r.Gate.state()
-		if !ending && !paused && (!r.outstanding || !r.full()) {
-			if err := r.release(ctx); err != nil {
-				return err
-			}
-		}
-		ending = ending || r.UntilCaughtUp && r.toGo == 0
-		if !r.outstanding {
-			if r.due(time.Now(), ending, len(ordered) == 0) {
-				if err := r.cut(ctx); err != nil {
-					return err
-				}
-			} else if ending && !r.dirty {
-				return r.finish(ctx, stop == nil)
-			}
-		}
-		jobs := ordered
-		if ending || paused || r.outstanding && r.full() {
+		jobs, savepoints := ordered, r.Savepoints
+		if !r.takes(paused) {
 			jobs = nil
 		}
-		if err := r.follow(ctx); err != nil {
-			return err
-		}
-		savepoints := r.Savepoints
 		if len(r.asked) >= maxAsked {
 			savepoints = nil
 		}
@@ -136,8 +119,8 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-stop:
-			stop, ending = nil, true
+		case <-r.stopping:
+			r.stopping, r.ending = nil, true
 		case <-timer.C:
 		case <-change:
 		case answer := <-savepoints:
@@ -150,6 +133,34 @@ func (r *router) loop(ctx context.Context, ordered <-chan *job) error {
 			}
 		}
 	}
+}
+
+// act does everything whose time has come. drained says that no batch waits to be routed.
+func (r *router) act(ctx context.Context, paused, drained bool) error {
+	if err := r.decideLetters(ctx); err != nil {
+		return err
+	}
+	if r.takes(paused) {
+		if err := r.release(ctx); err != nil {
+			return err
+		}
+	}
+	r.ending = r.ending || r.UntilCaughtUp && r.toGo == 0
+	switch {
+	case r.outstanding:
+	case r.due(time.Now(), drained):
+		if err := r.cut(ctx); err != nil {
+			return err
+		}
+	case r.ending && !r.dirty:
+		return r.finish(ctx)
+	}
+	return r.follow(ctx)
+}
+
+// takes says whether anything may be routed: the next checkpoint takes in no more than it should while one is outstanding.
+func (r *router) takes(paused bool) bool {
+	return !r.ending && !paused && (!r.outstanding || !r.full())
 }
 
 func (r *router) completed(cp Checkpoint) {
@@ -175,22 +186,22 @@ const (
 	gatherWait  = time.Second
 )
 
-// due says whether a checkpoint is to be cut now. more says that fetched batches wait to be routed.
-func (r *router) due(now time.Time, ending, drained bool) bool {
+// due says whether a checkpoint is to be cut now. drained says that no batch waits to be routed.
+func (r *router) due(now time.Time, drained bool) bool {
 	if len(r.asked) > 0 && !r.halfMoved(now) {
 		return true
 	}
 	if !r.dirty {
 		return false
 	}
-	if !ending && r.halfMoved(now) {
+	if !r.ending && r.halfMoved(now) {
 		return false
 	}
 	since := now.Sub(r.lastCut)
 	if r.gather {
-		return ending || r.full() || drained && r.behind == 0 && since >= gatherWait
+		return r.ending || r.full() || drained && r.behind == 0 && since >= gatherWait
 	}
-	return ending || r.full() || since >= r.Interval ||
+	return r.ending || r.full() || since >= r.Interval ||
 		r.rows > 0 && drained && r.behind == 0 && since >= r.MinInterval
 }
 

@@ -33,15 +33,8 @@ func Run(ctx context.Context, c Config) error {
 		refused.begin()
 		err := r.once(ctx)
 		gather = !r.settled && dependent(err) && (!gather || r.progressed)
-		again := r.settled || gather
-		if err != nil && !again {
-			var tooMany error
-			if again, tooMany = refused.add(c.Letters, err); tooMany != nil {
-				return tooMany
-			}
-		}
-		if err == nil || txnsink.Permanent(err) && !again {
-			return err
+		if last, result := r.isLast(ctx, err, gather); last {
+			return result
 		}
 		if r.decided {
 			c.From = 0 // the replay was begun by a checkpoint of its own
@@ -49,20 +42,47 @@ func Run(ctx context.Context, c Config) error {
 		if r.progressed {
 			delay = firstBackoff
 		}
-		if ctx.Err() != nil && r.running {
-			return fmt.Errorf("stopped without a last checkpoint; the next start goes on from the one before: %w", err)
-		}
-		if ctx.Err() == nil {
-			c.Failed(err)
-			c.Log.Warn("starting again after a failure", "pipeline", c.Pipeline, "error", err, "in", delay)
-		}
-		select {
-		case <-ctx.Done():
-			c.Log.Info("stopped while there was nothing to cut a checkpoint of: the next start goes on from the last one", "pipeline", c.Pipeline)
+		if !c.pause(ctx, err, delay) {
 			return nil
-		case <-time.After(delay):
 		}
 		delay = min(2*delay, lastBackoff)
+	}
+}
+
+// isLast says whether no run follows the one that ended with err, and what Run returns then. gather says that the next one would take
+// together what this one cut apart.
+func (r *run) isLast(ctx context.Context, err error, gather bool) (bool, error) {
+	if err == nil {
+		return true, nil
+	}
+	passes := r.settled || gather
+	if !passes {
+		var tooMany error
+		if passes, tooMany = r.refused.add(r.Letters, err); tooMany != nil {
+			return true, tooMany
+		}
+	}
+	if txnsink.Permanent(err) && !passes {
+		return true, err
+	}
+	if ctx.Err() != nil && r.running {
+		return true, fmt.Errorf("stopped without a last checkpoint; the next start goes on from the one before: %w", err)
+	}
+	return false, nil
+}
+
+// pause tells of a failure and waits before another start. It reports false if ctx ends first.
+func (c *Config) pause(ctx context.Context, failure error, delay time.Duration) bool {
+	if ctx.Err() == nil {
+		c.Failed(failure)
+		c.Log.Warn("starting again after a failure", "pipeline", c.Pipeline, "error", failure, "in", delay)
+	}
+	select {
+	case <-ctx.Done():
+		c.Log.Info("stopped while there was nothing to cut a checkpoint of: the next start goes on from the last one", "pipeline", c.Pipeline)
+		return false
+	case <-time.After(delay):
+		return true
 	}
 }
 

@@ -44,7 +44,7 @@ var allowedImports = map[string][]string{
 	"checkpoint/file":           {"checkpoint", "txnsink"},
 	"checkpoint/postgres":       {"checkpoint", "txnsink", "txnsink/postgres", "github.com/jackc/pgx/v5"},
 	"checkpoint/storetest":      {"checkpoint", "txnsink", "debezium"},
-	"migrations":                {},
+	"migrations":                {"github.com/golang-migrate/migrate/v4"},
 
 	// The databases at both ends, compared without the events between them.
 	"verify":           {"sqlgen", "schema", "golang.org/x/sync/errgroup"},

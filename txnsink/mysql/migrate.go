@@ -6,129 +6,54 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
-	"github.com/golang-migrate/migrate/v4"
 	"github.com/golang-migrate/migrate/v4/database"
-	"github.com/golang-migrate/migrate/v4/source"
-	"github.com/golang-migrate/migrate/v4/source/iofs"
 
 	"replicator/migrations"
 )
 
-const (
-	migrationFolder = "mysql"
-	// migrationLockSeconds bounds the wait for another process that looks at or changes the own tables.
-	migrationLockSeconds = 60
-)
+// migrationLockSeconds bounds the wait for another process that looks at or changes the own tables.
+const migrationLockSeconds = 60
 
-// Migration is how far the replicator's own tables are.
-type Migration struct {
-	Current int // the version of the tables; 0: there are none
-	Latest  int // the version that this program needs
-}
+// Up creates the replicator's own tables, whose names begin with replicator_, in the URL's database, or brings them up to date: see
+// [migrations.Tables.Up].
+func Up(ctx context.Context, url string, t TLS) error { return ownTables(ctx, url, t).Up() }
 
-// Up creates the replicator's own tables, whose names begin with replicator_, in the URL's database, or brings them up to date. It may
-// run in several processes at once. If they are up to date, it asks for no right to create anything.
-func Up(ctx context.Context, url string, t TLS) error {
-	err := migration(ctx, url, t, func(m *migrate.Migrate, _ source.Driver) error {
-		err := m.Up()
-		switch {
-		case errors.Is(err, migrate.ErrNoChange):
-			return nil
-		case errors.Is(err, os.ErrNotExist):
-			return permanent("they are of a later version of the replicator than this program: use that one")
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("migrate the replicator's own tables: %w", plain(err))
-	}
-	return nil
-}
-
-// Down brings the own tables back to an earlier version, for an older program, and loses no position: the first version's tables stay
-// whatever is asked for. No pipeline may be running. Where the older tables have no room for what these say, it is an error.
+// Down brings the own tables back to an earlier version: see [migrations.Tables.Down].
 func Down(ctx context.Context, url string, t TLS, version int) error {
-	if version < 1 {
-		return permanent("version %d has no tables, and the positions would be lost: the first version is 1", version)
-	}
-	err := migration(ctx, url, t, func(m *migrate.Migrate, _ source.Driver) error {
-		current, _, err := m.Version()
-		switch {
-		case err != nil:
-			return err
-		case version > int(current):
-			return permanent("they have version %d: Down does not bring them up to %d", current, version)
-		}
-		if err := m.Migrate(uint(version)); !errors.Is(err, migrate.ErrNoChange) {
-			return err
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("migrate the replicator's own tables down to version %d: %w", version, plain(err))
-	}
-	return nil
+	return ownTables(ctx, url, t).Down(version)
 }
 
 // Status returns how far the own tables are. It makes their version table if it is missing, and changes nothing else.
-func Status(ctx context.Context, url string, t TLS) (Migration, error) {
-	var out Migration
-	err := migration(ctx, url, t, func(m *migrate.Migrate, src source.Driver) error {
-		current, _, err := m.Version()
-		if err != nil && !errors.Is(err, migrate.ErrNilVersion) {
-			return err
-		}
-		out.Current = int(current)
-		latest, err := src.First()
-		for err == nil {
-			out.Latest = int(latest)
-			latest, err = src.Next(latest)
-		}
-		if !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-		return nil
-	})
-	if err != nil {
-		return out, fmt.Errorf("look at the replicator's own tables: %w", plain(err))
-	}
-	return out, nil
+func Status(ctx context.Context, url string, t TLS) (migrations.State, error) {
+	return ownTables(ctx, url, t).Status()
 }
 
-// migration lends do golang-migrate on the database.
-func migration(ctx context.Context, url string, t TLS, do func(*migrate.Migrate, source.Driver) error) error {
-	src, err := iofs.New(migrations.Files, migrationFolder)
-	if err != nil {
-		return err
+func ownTables(ctx context.Context, url string, t TLS) migrations.Tables {
+	open := func() (database.Driver, error) {
+		config, err := parseURL(url, t)
+		if err != nil {
+			return nil, permanent("the URL %v", err)
+		}
+		db, err := openDB(config, defaultLockTimeout)
+		if err != nil {
+			return nil, err
+		}
+		conn, err := db.Conn(ctx)
+		if err != nil {
+			return nil, errors.Join(err, db.Close())
+		}
+		return &migrator{ctx: ctx, db: db, conn: conn, lock: gtridPrefix + "migrate:" + databaseHash(config.DBName)}, nil
 	}
-	config, err := parseURL(url, t)
-	if err != nil {
-		return permanent("the URL %v", err)
-	}
-	db, err := openDB(config, defaultLockTimeout)
-	if err != nil {
-		return err
-	}
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return errors.Join(err, db.Close())
-	}
-	m, err := migrate.NewWithInstance("iofs", src, "mysql", &migrator{ctx: ctx, conn: conn, lock: gtridPrefix + "migrate:" + databaseHash(config.DBName)})
-	if err != nil {
-		return errors.Join(err, conn.Close(), db.Close())
-	}
-	err = do(m, src)
-	sourceErr, databaseErr := m.Close()
-	return errors.Join(err, sourceErr, databaseErr, db.Close())
+	return migrations.Tables{Kind: "mysql", Open: open, Plain: plain}
 }
 
 // migrator is golang-migrate's driver on one connection. DDL commits by itself, so a crash may leave a part of a migration; each can
 // be run again, and its version is noted when all of it is done. There is no half-done version for people to repair.
 type migrator struct {
-	ctx  context.Context // golang-migrate's interface passes none; a migrator lives for one call of migration
+	ctx  context.Context // golang-migrate's interface passes none; a migrator lives for one call of Up, Down or Status
+	db   *sql.DB         // conn's
 	conn *sql.Conn
 	lock string // locks are the whole server's; there is one for each database
 }
@@ -139,7 +64,7 @@ func (m *migrator) Open(string) (database.Driver, error) {
 	return nil, errors.New("a migrator is made with a connection")
 }
 
-func (m *migrator) Close() error { return m.conn.Close() }
+func (m *migrator) Close() error { return errors.Join(m.conn.Close(), m.db.Close()) }
 
 func (m *migrator) exec(sql string, args ...any) error {
 	_, err := m.conn.ExecContext(m.ctx, sql, args...)

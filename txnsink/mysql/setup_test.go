@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"replicator/migrations"
 	"replicator/schema"
 	"replicator/txnsink"
 	"replicator/txnsink/mysql/mysqlserver"
@@ -41,7 +42,7 @@ func TestOwnTablesMayBeMadeBySeveralProcessesAtOnce(t *testing.T) {
 		}
 		u := server.URL("migrated")
 		before, err := Status(t.Context(), u, nil)
-		if want := (Migration{Current: 0, Latest: 2}); err != nil || before != want {
+		if want := (migrations.State{Current: 0, Latest: 2}); err != nil || before != want {
 			t.Errorf("before: got %+v, %v, want %+v", before, err, want)
 		}
 		var wg sync.WaitGroup
@@ -54,7 +55,7 @@ func TestOwnTablesMayBeMadeBySeveralProcessesAtOnce(t *testing.T) {
 		}
 		wg.Wait()
 		after, err := Status(t.Context(), u, nil)
-		if want := (Migration{Current: 2, Latest: 2}); err != nil || after != want {
+		if want := (migrations.State{Current: 2, Latest: 2}); err != nil || after != want {
 			t.Errorf("after: got %+v, %v, want %+v", after, err, want)
 		}
 		// A crash in the midst of it: some tables, and no version.

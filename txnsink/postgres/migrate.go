@@ -3,131 +3,53 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"os"
 
-	"github.com/golang-migrate/migrate/v4"
 	"github.com/golang-migrate/migrate/v4/database"
-	"github.com/golang-migrate/migrate/v4/source"
-	"github.com/golang-migrate/migrate/v4/source/iofs"
 	"github.com/jackc/pgx/v5"
 
 	"replicator/migrations"
 )
 
-const (
-	migrationFolder = "postgres"
-	// migrationLock is the advisory lock that lets one process at a time look at and change the own tables.
-	migrationLock = 0x7265706c696361 // "replica"
-)
+// migrationLock is the advisory lock that lets one process at a time look at and change the own tables.
+const migrationLock = 0x7265706c696361 // "replica"
 
-// Migration is how far the replicator's own tables are.
-type Migration struct {
-	Current int // the version of the tables; 0: there are none
-	Latest  int // the version that this program needs
-}
+// Up creates the replicator's own tables in the schema replicator of the database, or brings them up to date: see
+// [migrations.Tables.Up].
+func Up(ctx context.Context, url string) error { return ownTables(ctx, url).Up() }
 
-// Up creates the replicator's own tables in the schema replicator of the database, or brings them up to date. It may
-// run in several processes at once. If they are up to date, it asks for no right to create anything.
-func Up(ctx context.Context, url string) error {
-	err := migration(ctx, url, func(m *migrate.Migrate, _ source.Driver) error {
-		err := m.Up()
-		switch {
-		case errors.Is(err, migrate.ErrNoChange):
-			return nil
-		case errors.Is(err, os.ErrNotExist):
-			return permanent("they are of a later version of the replicator than this program: use that one")
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("migrate the replicator's own tables: %w", plain(err))
-	}
-	return nil
-}
-
-// Down brings the own tables back to an earlier version, for an older program, and loses no position: the first version's tables stay
-// whatever is asked for. No pipeline may be running. Where the older tables have no room for what these say, it is an error.
+// Down brings the own tables back to an earlier version: see [migrations.Tables.Down].
 func Down(ctx context.Context, url string, version int) error {
-	if version < 1 {
-		return permanent("version %d has no tables, and the positions would be lost: the first version is 1", version)
-	}
-	err := migration(ctx, url, func(m *migrate.Migrate, _ source.Driver) error {
-		current, _, err := m.Version()
-		switch {
-		case err != nil:
-			return err
-		case version > int(current):
-			return permanent("they have version %d: Down does not bring them up to %d", current, version)
-		}
-		if err := m.Migrate(uint(version)); !errors.Is(err, migrate.ErrNoChange) {
-			return err
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("migrate the replicator's own tables down to version %d: %w", version, plain(err))
-	}
-	return nil
+	return ownTables(ctx, url).Down(version)
 }
 
 // Status returns how far the own tables are. It makes the schema replicator and its version table if they are missing,
 // and changes nothing else.
-func Status(ctx context.Context, url string) (Migration, error) {
-	var out Migration
-	err := migration(ctx, url, func(m *migrate.Migrate, src source.Driver) error {
-		current, _, err := m.Version()
-		if err != nil && !errors.Is(err, migrate.ErrNilVersion) {
-			return err
-		}
-		out.Current = int(current)
-		latest, err := src.First()
-		for err == nil {
-			out.Latest = int(latest)
-			latest, err = src.Next(latest)
-		}
-		if !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-		return nil
-	})
-	if err != nil {
-		return out, fmt.Errorf("look at the replicator's own tables: %w", plain(err))
-	}
-	return out, nil
+func Status(ctx context.Context, url string) (migrations.State, error) {
+	return ownTables(ctx, url).Status()
 }
 
-// migration lends do golang-migrate on the database.
-func migration(ctx context.Context, url string, do func(*migrate.Migrate, source.Driver) error) error {
-	src, err := iofs.New(migrations.Files, migrationFolder)
-	if err != nil {
-		return err
+func ownTables(ctx context.Context, url string) migrations.Tables {
+	open := func() (database.Driver, error) {
+		config, err := pgx.ParseConfig(url)
+		if err != nil {
+			return nil, permanent("target: %v", err)
+		}
+		config.DefaultQueryExecMode = pgx.QueryExecModeExec
+		config.RuntimeParams["application_name"] = "replicator-migrate"
+		conn, err := pgx.ConnectConfig(ctx, config)
+		if err != nil {
+			return nil, err
+		}
+		return &migrator{ctx: ctx, conn: conn}, nil
 	}
-	config, err := pgx.ParseConfig(url)
-	if err != nil {
-		return permanent("target: %v", err)
-	}
-	config.DefaultQueryExecMode = pgx.QueryExecModeExec
-	config.RuntimeParams["application_name"] = "replicator-migrate"
-	conn, err := pgx.ConnectConfig(ctx, config)
-	if err != nil {
-		return err
-	}
-	m, err := migrate.NewWithInstance("iofs", src, "postgres", &migrator{ctx: ctx, conn: conn})
-	if err != nil {
-		closeConn(conn)
-		return err
-	}
-	err = do(m, src)
-	sourceErr, databaseErr := m.Close()
-	return errors.Join(err, sourceErr, databaseErr)
+	return migrations.Tables{Kind: "postgres", Open: open, Plain: plain}
 }
 
 // migrator is golang-migrate's driver on one connection. PostgreSQL's DDL is transactional, so a migration and the
 // note of its version are one transaction: there is no half-done version for people to repair.
 type migrator struct {
-	ctx  context.Context // golang-migrate's interface passes none; a migrator lives for one call of migration
+	ctx  context.Context // golang-migrate's interface passes none; a migrator lives for one call of Up, Down or Status
 	conn *pgx.Conn
 }
 

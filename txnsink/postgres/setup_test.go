@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"replicator/migrations"
 	"replicator/schema"
 	"replicator/sqlgen"
 	"replicator/txnsink"
@@ -40,7 +41,7 @@ func TestOwnTablesMayBeMadeBySeveralProcessesAtOnce(t *testing.T) {
 	}
 	u := server.URL("migrated")
 	before, err := Status(t.Context(), u)
-	if want := (Migration{Current: 0, Latest: 4}); err != nil || before != want {
+	if want := (migrations.State{Current: 0, Latest: 4}); err != nil || before != want {
 		t.Errorf("before: got %+v, %v, want %+v", before, err, want)
 	}
 	if got := query(t, u, "SELECT nspname FROM pg_namespace WHERE nspname = 'replicator'"); got != nil {
@@ -56,7 +57,7 @@ func TestOwnTablesMayBeMadeBySeveralProcessesAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	after, err := Status(t.Context(), u)
-	if want := (Migration{Current: 4, Latest: 4}); err != nil || after != want {
+	if want := (migrations.State{Current: 4, Latest: 4}); err != nil || after != want {
 		t.Errorf("after: got %+v, %v, want %+v", after, err, want)
 	}
 	query(t, u, "UPDATE replicator.schema_migrations SET version = 99")

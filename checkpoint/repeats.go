@@ -119,13 +119,13 @@ func (r *repeats) of(e *debezium.Event) bool {
 		if s.ran(e) { // the server that it came from before calls its binlog otherwise
 			return true
 		}
-		r.logMove(e, s)
+		r.logMove(e)
 		s.advance(e, at, digest)
 	case !ok || c > 0:
 		s.advance(e, at, digest)
 	case c < 0:
 		if !s.mayHaveSeen(e) {
-			r.logMove(e, s)
+			r.logMove(e)
 			s.advance(e, at, digest)
 			return false
 		}
@@ -163,7 +163,7 @@ func (r *repeats) begin(e *debezium.Event, at debezium.LogPosition, digest uint6
 }
 
 // logMove says once for each source that its positions went back and cannot be repetitions.
-func (r *repeats) logMove(e *debezium.Event, s *Seen) {
+func (r *repeats) logMove(e *debezium.Event) {
 	if r.moved[e.Source.Name] {
 		return
 	}

@@ -51,8 +51,6 @@ type Batch struct {
 	dialect Dialect
 	tables  map[*Target]*table
 	order   []*table
-	rows    int
-	bytes   int
 	seed    maphash.Seed
 }
 
@@ -83,11 +81,7 @@ func (b *Batch) Add(t *Target, e *debezium.Event) error {
 		b.tables[t] = tb
 		b.order = append(b.order, tb)
 	}
-	b.rows++
-	before := tb.size()
-	err := tb.add(e)
-	b.bytes += tb.size() - before
-	if err != nil {
+	if err := tb.add(e); err != nil {
 		err.Origin = Origin{Partition: e.Partition, Offset: e.Offset, Key: eventKey(t, e)}
 		return err
 	}
@@ -115,29 +109,6 @@ func (tb *table) add(e *debezium.Event) *RowError {
 
 var errTruncate = errors.New("the source's table was truncated, and the rule says to stop (tables: truncate); " +
 	"set it to apply or ignore to go on")
-
-// Rows is the number of events added.
-func (b *Batch) Rows() int { return b.rows }
-
-// Bytes is the memory that the events take.
-func (b *Batch) Bytes() int { return b.bytes }
-
-func (tb *table) size() int {
-	return len(tb.arena) + len(tb.keyed.places)*placeBytes + len(tb.keyed.tracks)*trackBytes + len(tb.bag.items)*itemBytes
-}
-
-// Open is the number of rows that left their key and have not arrived under the new one: the other half of their move
-// is still to come, maybe in another partition. At the end of the batch they are deleted, and what their other half
-// does not send (see [UnavailableLength]) cannot be kept then. Whoever cuts batches may wait for them, within a bound.
-func (b *Batch) Open() int {
-	n := 0
-	for _, tb := range b.order {
-		for _, h := range tb.keyed.open {
-			n += len(h.left)
-		}
-	}
-	return n
-}
 
 // What one element of the fold's own lists takes, with its part of the hash table.
 const (
@@ -225,7 +196,6 @@ func (b *Batch) Reset() {
 	}
 	clear(b.order[len(kept):])
 	b.order = kept
-	b.rows, b.bytes = 0, 0
 }
 
 func (tb *table) reset() {

@@ -85,11 +85,10 @@ const (
 	KeyCollision     Class = "key_collision" // another row's key is the same to the column's collation
 	ForeignKey       Class = "foreign_key_violation"
 	CheckViolation   Class = "check_violation"
-	MissingColumn    Class = "missing_column"   // the target's table lacks it
-	AmbiguousColumn  Class = "ambiguous_column" // two columns of the target fit
-	UnknownTable     Class = "unknown_table"    // the target lacks it and schema.create is off
-	KeyMismatch      Class = "key_mismatch"     // the event lacks a column of the target's key
-	NameTooLong      Class = "identifier_too_long"
+	MissingColumn    Class = "missing_column"    // the target's table lacks it
+	AmbiguousColumn  Class = "ambiguous_column"  // two columns of the target fit
+	UnknownTable     Class = "unknown_table"     // the target lacks it and schema.create is off
+	KeyMismatch      Class = "key_mismatch"      // the event lacks a column of the target's key
 	UnsupportedType  Class = "unsupported_type"  // no lossless way from the event's type to the column's
 	UnavailableValue Class = "unavailable_value" // the source did not send it, and the target has no row that holds it
 	TruncateRefused  Class = "truncate_refused"  // the source's table was truncated, and the rule for it is to stop

@@ -61,7 +61,7 @@ func checkTarget(ctx context.Context, c *config, tables []knownTable, maxMessage
 	checkConnections(c, facts.Connections, f)
 	checkDisk(c.Target.URL, facts.DataDirectory, targetDiskWanted, f)
 	checkClock(facts.Ahead, f)
-	checkRights(c, tables, facts, f)
+	checkRights(tables, facts, f)
 	checkTargetTables(ctx, c, sink, tables, f)
 }
 
@@ -238,7 +238,7 @@ func checkClock(ahead time.Duration, f *findings) {
 }
 
 // checkRights looks at what the role may do with tables that are there.
-func checkRights(c *config, tables []knownTable, facts preflight.Facts, f *findings) {
+func checkRights(tables []knownTable, facts preflight.Facts, f *findings) {
 	var missing, foreign, guarded []string
 	for i, t := range facts.Tables {
 		if !t.Exists {

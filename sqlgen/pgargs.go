@@ -110,7 +110,7 @@ func (r pgRows) arrays(n int, row func(i int) []byte) *pgArrays {
 }
 
 // unnest writes `unnest($1::int4[], $2::text[]) AS d(c1, c2)`, with parameters from first on.
-func unnest(wires []pgWire, first int, alias, prefix string) string {
+func unnest(wires []pgWire, first int, alias string) string {
 	var params, names strings.Builder
 	for i, w := range wires {
 		if i > 0 {
@@ -118,7 +118,7 @@ func unnest(wires []pgWire, first int, alias, prefix string) string {
 			names.WriteString(", ")
 		}
 		fmt.Fprintf(&params, "$%d::%s", first+i, w.array)
-		fmt.Fprintf(&names, "%s%d", prefix, i+1)
+		fmt.Fprintf(&names, "c%d", i+1)
 	}
 	return fmt.Sprintf("unnest(%s) AS %s(%s)", params.String(), alias, names.String())
 }

@@ -85,7 +85,7 @@ func (w *pgWriter) found(layout pgRows, nulls []int) string {
 	}
 	wires := append([]pgWire{pgWires[schema.Int32], pgWires[schema.Int64]}, layout.wires...)
 	return "SELECT t.tableoid, t.ctid, d.c1 AS image, d.c2 AS copies, row_number() OVER (PARTITION BY d.c1 ORDER BY t.tableoid, t.ctid) AS nth" +
-		" FROM " + w.name + " AS t JOIN " + unnest(wires, 1, "d", "c") + " ON " + strings.Join(where, " AND ")
+		" FROM " + w.name + " AS t JOIN " + unnest(wires, 1, "d") + " ON " + strings.Join(where, " AND ")
 }
 
 // nullGroups sorts images by which columns are NULL and which were sent.
@@ -148,7 +148,7 @@ func (w *pgWriter) replaceGroup(rows []Replacement, before group, nulls []int, a
 	w.add(&pgStatement{
 		t: w.t, kind: UpdateRows, want: true, row: func(i int) Row { return rows[i].After },
 		sql: "UPDATE " + w.name + " AS t SET " + strings.Join(set, ", ") + " FROM (" + w.found(old, nulls) + ") AS f JOIN " +
-			unnest(wires, 3+len(old.wires), "n", "c") + " ON n.c1 = f.image AND n.c2 = f.nth WHERE t.tableoid = f.tableoid AND t.ctid = f.ctid",
+			unnest(wires, 3+len(old.wires), "n") + " ON n.c1 = f.image AND n.c2 = f.nth WHERE t.tableoid = f.tableoid AND t.ctid = f.ctid",
 		args: func(i, j int) []any {
 			c := w.copies(i, j, beforeRow)
 			args := append(c.images(old, beforeRow), c.numbers()...)

@@ -116,9 +116,9 @@ func (w *pgWriter) clear(lists ...[]movedRow) {
 	}
 	key := keyRows(w.t)
 	n := len(key.wires)
-	sql := "DELETE FROM " + w.name + " AS t USING " + unnest(append(key.wires[:n:n], key.wires...), 1, "d", "c") +
-		" WHERE " + w.keyEquals("t", "d.c", func(i int) int { return n + i }) +
-		" AND EXISTS (SELECT FROM " + w.name + " AS o WHERE " + w.keyEquals("o", "d.c", identity) + ")"
+	sql := "DELETE FROM " + w.name + " AS t USING " + unnest(append(key.wires[:n:n], key.wires...), 1, "d") +
+		" WHERE " + w.keyEquals("t", func(i int) int { return n + i }) +
+		" AND EXISTS (SELECT FROM " + w.name + " AS o WHERE " + w.keyEquals("o", identity) + ")"
 	w.add(w.moveStatement(sql, rows, func(i, j int) []any {
 		return key.arrays(j-i, func(k int) []byte { return rows[i+k].newKey }).args()
 	}), len(rows))
@@ -151,7 +151,7 @@ func (w *pgWriter) rekeyGroup(all []movedRow, g group, partial bool) {
 		set[i] = w.Quote(w.t.Columns[c].Name) + " = " + layout.wires[i].value(column("d.c", n+i))
 	}
 	sql := "UPDATE " + w.name + " AS t SET " + strings.Join(set, ", ") +
-		" FROM " + unnest(append(key.wires[:n:n], layout.wires...), 1, "d", "c") + " WHERE " + w.keyEquals("t", "d.c", identity)
+		" FROM " + unnest(append(key.wires[:n:n], layout.wires...), 1, "d") + " WHERE " + w.keyEquals("t", identity)
 	s := w.moveStatement(sql, rows, func(i, j int) []any {
 		return layout.arrays(j-i, func(k int) []byte { return rows[i+k].Row.Data }).args()
 	})
@@ -187,10 +187,10 @@ func (w *pgWriter) reinsert(rows []movedRow) {
 			wires = append(wires, pgWires[schema.Bool])
 		}
 	}
-	from := unnest(wires, 1, "d", "c")
-	sql := "WITH g AS (DELETE FROM " + w.name + " AS t USING " + from + " WHERE " + w.keyEquals("t", "d.c", identity) + " RETURNING t.*)" +
+	from := unnest(wires, 1, "d")
+	sql := "WITH g AS (DELETE FROM " + w.name + " AS t USING " + from + " WHERE " + w.keyEquals("t", identity) + " RETURNING t.*)" +
 		" INSERT INTO " + w.name + " (" + w.list(names) + ")" + w.overriding(columns) + " SELECT " + strings.Join(values, ", ") +
-		" FROM g JOIN " + from + " ON " + w.keyEquals("g", "d.c", identity) + " WHERE (SELECT count(*) FROM g) > 0"
+		" FROM g JOIN " + from + " ON " + w.keyEquals("g", identity) + " WHERE (SELECT count(*) FROM g) > 0"
 	s := w.moveStatement(sql, rows, func(i, j int) []any {
 		args := layout.arrays(j-i, func(k int) []byte { return rows[i+k].Row.Data }).args()
 		for c := range columns {
@@ -221,7 +221,7 @@ func (w *pgWriter) checkPartial(all []movedRow) {
 	name := w.Quote(w.t.Columns[w.nonIdentity()].Name)
 	s := &pgStatement{
 		t: w.t, kind: MoveRows, want: true,
-		sql: "UPDATE " + w.name + " AS t SET " + name + " = t." + name + " FROM " + unnest(key.wires, 1, "d", "c") + " WHERE " + w.keyEquals("t", "d.c", identity),
+		sql: "UPDATE " + w.name + " AS t SET " + name + " = t." + name + " FROM " + unnest(key.wires, 1, "d") + " WHERE " + w.keyEquals("t", identity),
 		row: func(i int) Row { return rows[i].Row },
 		key: func(i int) []byte { return rows[i].newKey },
 		args: func(i, j int) []any {

@@ -151,7 +151,7 @@ func (w *pgWriter) deletes(rows []Row) {
 	row := func(i int) Row { return rows[i] }
 	w.add(&pgStatement{
 		t: w.t, kind: DeleteRows, row: row, key: func(i int) []byte { return rows[i].Data },
-		sql: "DELETE FROM " + w.name + " AS t USING " + unnest(layout.wires, 1, "d", "c") + " WHERE " + w.keyEquals("t", "d.c", identity),
+		sql: "DELETE FROM " + w.name + " AS t USING " + unnest(layout.wires, 1, "d") + " WHERE " + w.keyEquals("t", identity),
 		args: func(i, j int) []any {
 			return layout.arrays(j-i, func(k int) []byte { return rows[i+k].Data }).args()
 		},
@@ -160,11 +160,11 @@ func (w *pgWriter) deletes(rows []Row) {
 
 func identity(i int) int { return i }
 
-// keyEquals compares the table's key with unnested columns; at gives the number of key column i among these.
-func (w *pgWriter) keyEquals(table, prefix string, at func(i int) int) string {
+// keyEquals compares the table's key with the columns of d, which are unnested; at gives the number of key column i among these.
+func (w *pgWriter) keyEquals(table string, at func(i int) int) string {
 	parts := make([]string, len(w.t.Key))
 	for i, c := range w.t.Key {
-		parts[i] = w.equal(table, c, wireOf(w.t.Columns[c].Type), column(prefix, at(i)))
+		parts[i] = w.equal(table, c, wireOf(w.t.Columns[c].Type), column("d.c", at(i)))
 	}
 	return strings.Join(parts, " AND ")
 }
@@ -199,7 +199,7 @@ func (w *pgWriter) update(g group) string {
 		set = w.touch() // the row must be there all the same
 	}
 	layout := newRows(w.t, g.columns, len(w.t.Columns))
-	return "UPDATE " + w.name + " AS t SET " + set + " FROM " + unnest(layout.wires, 1, "d", "c") + " WHERE " + w.keyEquals("t", "d.c", w.keyIn(g))
+	return "UPDATE " + w.name + " AS t SET " + set + " FROM " + unnest(layout.wires, 1, "d") + " WHERE " + w.keyEquals("t", w.keyIn(g))
 }
 
 // touch assigns a key column to itself.
@@ -310,10 +310,10 @@ func (w *pgWriter) uniqueKey() bool {
 func (w *pgWriter) upsertWithoutIndex(rows []Row, g group) {
 	layout := newRows(w.t, g.columns, len(w.t.Columns))
 	if set := w.assignments(g, "d.c"); set != "" {
-		w.add(w.rowsOf(UpsertRows, "UPDATE "+w.name+" AS t SET "+set+" FROM "+unnest(layout.wires, 1, "d", "c")+
-			" WHERE "+w.keyEquals("t", "d.c", w.keyIn(g)), rows, g), len(g.rows))
+		w.add(w.rowsOf(UpsertRows, "UPDATE "+w.name+" AS t SET "+set+" FROM "+unnest(layout.wires, 1, "d")+
+			" WHERE "+w.keyEquals("t", w.keyIn(g)), rows, g), len(g.rows))
 	}
-	sql := w.insert(g) + " WHERE NOT EXISTS (SELECT FROM " + w.name + " AS t WHERE " + w.keyEquals("t", "d.c", w.keyIn(g)) + ")"
+	sql := w.insert(g) + " WHERE NOT EXISTS (SELECT FROM " + w.name + " AS t WHERE " + w.keyEquals("t", w.keyIn(g)) + ")"
 	w.add(w.rowsOf(UpsertRows, sql, rows, g), len(g.rows))
 }
 
@@ -328,7 +328,7 @@ func (w *pgWriter) insert(g group) string {
 		values[i] = wires[i].value(column("d.c", i))
 	}
 	return "INSERT INTO " + w.name + " (" + w.list(names) + ")" + w.overriding(g.columns) + " SELECT " +
-		strings.Join(values, ", ") + " FROM " + unnest(wires, 1, "d", "c")
+		strings.Join(values, ", ") + " FROM " + unnest(wires, 1, "d")
 }
 
 // overriding lets an identity column that is GENERATED ALWAYS take the source's value.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,7 +11,6 @@ import (
 
 	"replicator/checkpoint"
 	"replicator/checkpoint/storetest"
-	"replicator/debezium"
 	"replicator/txnsink"
 	sink "replicator/txnsink/mysql"
 	"replicator/txnsink/mysql/mysqlserver"
@@ -87,12 +85,11 @@ func TestStore(t *testing.T) {
 			if err := server.CreateDatabase(t.Context(), "bare"); err != nil {
 				t.Fatal(err)
 			}
-			_, err := open(t, server.URL("bare")).Acquire(t.Context(), "p")
-			if err == nil || !txnsink.Permanent(err) || !strings.Contains(err.Error(), "migrate up") {
-				t.Errorf("got %v", err)
-			}
+			storetest.MissingTablesSayWhatToDo(t, open(t, server.URL("bare")))
 		})
-		t.Run("SavedCheckpointSurvivesKill", func(t *testing.T) { survivesKill(t, server) })
+		t.Run("SavedCheckpointSurvivesKill", func(t *testing.T) { // the last test on its server
+			storetest.SavedCheckpointSurvivesKill(t, open(t, database(t, server)), server)
+		})
 	})
 }
 
@@ -116,32 +113,6 @@ func longPart(t *testing.T, server *mysqlserver.Server) {
 	}
 	if _, err := s.Read(t.Context(), id, 0); err == nil || !txnsink.Permanent(err) || !strings.Contains(err.Error(), "part 0 of transaction p:1:2:3") {
 		t.Errorf("a damaged part: %v", err)
-	}
-}
-
-// survivesKill is the last test on its server.
-func survivesKill(t *testing.T, server *mysqlserver.Server) {
-	s := open(t, database(t, server))
-	c, err := s.Acquire(t.Context(), "p")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := checkpoint.Checkpoint{Pipeline: "p", Epoch: c.Epoch, ID: 1, Created: time.Unix(1, 0).UTC(), Positions: debezium.Positions{}}
-	if err := s.Save(t.Context(), want, 5); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.List(t.Context(), "p"); err == nil {
-		t.Fatal("a killed server answered")
-	}
-	if err := server.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	got, err := s.List(t.Context(), "p")
-	if err != nil || !reflect.DeepEqual(got, []checkpoint.Checkpoint{want}) {
-		t.Errorf("got %+v, %v", got, err)
 	}
 }
 

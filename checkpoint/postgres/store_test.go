@@ -4,16 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"replicator/checkpoint"
 	"replicator/checkpoint/storetest"
-	"replicator/debezium"
-	"replicator/txnsink"
 	sink "replicator/txnsink/postgres"
 	"replicator/txnsink/postgres/pgserver"
 )
@@ -84,11 +80,7 @@ func TestMissingTablesSayWhatToDo(t *testing.T) {
 	if err := server.CreateDatabase(t.Context(), "bare"); err != nil {
 		t.Fatal(err)
 	}
-	s := open(t, server.URL("bare"))
-	_, err := s.Acquire(t.Context(), "p")
-	if err == nil || !txnsink.Permanent(err) || !strings.Contains(err.Error(), "migrate up") {
-		t.Errorf("got %v", err)
-	}
+	storetest.MissingTablesSayWhatToDo(t, open(t, server.URL("bare")))
 }
 
 func TestErrorsHoldNoPassword(t *testing.T) {
@@ -115,26 +107,5 @@ func TestSavedCheckpointSurvivesKill(t *testing.T) {
 	if err := sink.Up(t.Context(), own.URL("postgres")); err != nil {
 		t.Fatal(err)
 	}
-	s := open(t, own.URL("postgres"))
-	c, err := s.Acquire(t.Context(), "p")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := checkpoint.Checkpoint{Pipeline: "p", Epoch: c.Epoch, ID: 1, Created: time.Unix(1, 0).UTC(), Positions: debezium.Positions{}}
-	if err := s.Save(t.Context(), want, 5); err != nil {
-		t.Fatal(err)
-	}
-	if err := own.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.List(t.Context(), "p"); err == nil {
-		t.Fatal("a killed server answered")
-	}
-	if err := own.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	got, err := s.List(t.Context(), "p")
-	if err != nil || !reflect.DeepEqual(got, []checkpoint.Checkpoint{want}) {
-		t.Errorf("got %+v, %v", got, err)
-	}
+	storetest.SavedCheckpointSurvivesKill(t, open(t, own.URL("postgres")), own)
 }

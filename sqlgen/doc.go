@@ -19,5 +19,13 @@
 //
 // A [Dialect] knows one database: how identifiers are quoted, which type stands for which, how a value is encoded, and how
 // folded [Changes] are written as statements. SQL is built there and nowhere else. To PostgreSQL values are arguments; to
-// MySQL and MariaDB they are literals, which one function for each kind of value writes (see [MySQL]).
+// MySQL and MariaDB they are literals, which one function for each kind of value writes (see [MySQL]). A target that is a log
+// gets messages in place of statements, as [JSON] or as [SQLText].
+//
+// # Files
+//
+// In the order of an event's way: target.go and rules.go (which field goes to which column), meaning.go (what a sent value is, whatever
+// the connector's options) with decimal.go and instant.go, then a dialect's encoder (pgencode.go, pgtextual.go, mysqlencode.go,
+// jsonencode.go), fold.go with keyed.go and bag.go, and a dialect's statements (pgstatements.go, pgmoves.go, pgbag.go; mysql…, json…
+// likewise). A change of a table goes by evolve.go, and from there by pgevolve.go, mysqlevolve.go or jsonevolve.go.
 package sqlgen

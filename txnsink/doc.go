@@ -2,7 +2,7 @@
 //
 // The verbs are those of Flink's two-phase commit sink: begin, apply, pre-commit, commit, abort, and recover, which is
 // [Sink.Pending] with [Sink.Commit] and [Sink.Abort]. A pre-committed transaction is durable, invisible, and known by
-// its [ID] alone: no session holds it, so the process that commits it need not be the one that prepared it.
+// its [ID] alone: it outlives its session and its process, so the process that commits it need not be the one that prepared it.
 //
 // # Witness
 //

@@ -80,7 +80,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "replicator",
-		Short:         "Keeps a PostgreSQL database in step with a MySQL one, through Debezium and Kafka, exactly once.",
+		Short:         "Keeps a PostgreSQL, MySQL or MariaDB database in step with a MySQL one, through Debezium and Kafka, exactly once.",
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -11,11 +11,10 @@ import (
 	"syscall"
 	"testing"
 
-	"replicator/debezium"
-	"replicator/schema"
 	"replicator/sqlgen"
 	"replicator/txnsink"
 	"replicator/txnsink/mysql/mysqlserver"
+	"replicator/txnsink/sinktest"
 )
 
 // fault is what happens once to a connection that sends marker, when it is armed.
@@ -83,30 +82,10 @@ func faulty(t *testing.T, c Config, f *fault) *Sink {
 
 const createPay = "CREATE TABLE IF NOT EXISTS pay (id int PRIMARY KEY, amt int CHECK (amt < 100)) ENGINE=InnoDB"
 
-var payName = schema.Name{Table: "pay"}
-
-var payShape = &debezium.Shape{Fields: []debezium.Field{{Name: "id", Type: debezium.Int32}, {Name: "amt", Type: debezium.Int32, Optional: true}}}
-
 // payments returns statements that set the rows id: amt.
 func payments(t *testing.T, s *Sink, rows ...[2]int64) []sqlgen.Statement {
 	t.Helper()
-	found, err := s.Table(t.Context(), payName)
-	if err != nil || found == nil {
-		t.Fatalf("table pay: %v, %v", found, err)
-	}
-	target, err := sqlgen.NewTarget(s.Dialect(), *found, sqlgen.TargetConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := sqlgen.NewBatch(s.Dialect())
-	for i, r := range rows {
-		after := debezium.Row{Shape: payShape, Values: []debezium.Value{{Kind: debezium.IntValue, Num: r[0]}, {Kind: debezium.IntValue, Num: r[1]}}}
-		e := debezium.Event{Op: debezium.Create, After: after, Offset: int64(i), Partition: debezium.Partition{Topic: "pay"}}
-		if err := b.Add(target, &e); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return b.Statements()
+	return sinktest.Payments(t, s, rows...)
 }
 
 // fence makes the table pay and fences an epoch.
@@ -127,27 +106,10 @@ func fenced(t *testing.T, url string) *Sink {
 	return fence(t, open(t, Config{URL: url, Pipeline: pipelineOf(url)}), 1)
 }
 
-// fencedEpoch is the epoch that was fenced last.
-func fencedEpoch(t *testing.T, s *Sink) int64 {
-	t.Helper()
-	notes, err := s.Notes(t.Context(), s.config.Pipeline)
-	if err != nil || len(notes) == 0 {
-		t.Fatalf("witnesses: %v, %v", notes, err)
-	}
-	return notes[0].Epoch
-}
-
 // begun returns a transaction with rows applied.
 func begun(t *testing.T, s *Sink, checkpoint int64, rows ...[2]int64) *txn {
 	t.Helper()
-	tx, err := s.Begin(t.Context(), txnsink.ID{Pipeline: s.config.Pipeline, Epoch: fencedEpoch(t, s), Checkpoint: checkpoint})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tx.Apply(t.Context(), payments(t, s, rows...)); err != nil {
-		t.Fatal(err)
-	}
-	return tx.(*txn)
+	return sinktest.Begin(t, s, s.config.Pipeline, checkpoint, rows...).(*txn)
 }
 
 func prepared(t *testing.T, s *Sink, checkpoint int64, rows ...[2]int64) txnsink.ID {
@@ -161,15 +123,7 @@ func prepared(t *testing.T, s *Sink, checkpoint int64, rows ...[2]int64) txnsink
 
 func pendingIDs(t *testing.T, s *Sink) []txnsink.ID {
 	t.Helper()
-	list, err := s.Pending(t.Context(), s.config.Pipeline)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out []txnsink.ID
-	for _, p := range list {
-		out = append(out, p.ID)
-	}
-	return out
+	return sinktest.Pending(t, s, s.config.Pipeline)
 }
 
 func wantRows(t *testing.T, url string, want ...string) {
@@ -179,26 +133,21 @@ func wantRows(t *testing.T, url string, want ...string) {
 	}
 }
 
+// suffering returns what the suite's tests of faults need.
+func suffering(t *testing.T, c Config, f *fault) sinktest.Faulty {
+	t.Helper()
+	s := fence(t, faulty(t, c, f), 2)
+	return sinktest.Faulty{
+		Sink: s, Pipeline: c.Pipeline, Lose: func() { f.armed.Store(true) },
+		Rows:    func(t *testing.T) []string { return query(t, c.URL, "SELECT * FROM pay") },
+		Decides: !s.facts.detaches, // a session that holds what it prepared is given up for another one
+	}
+}
+
 func TestLostAnswerToPrepareLeavesItToRecovery(t *testing.T) {
 	onEach(t, func(t *testing.T, server *mysqlserver.Server) {
 		url := newDatabase(t, server)
-		f := &fault{marker: []byte("XA PREPARE")}
-		s := fence(t, faulty(t, Config{URL: url, Pipeline: pipelineOf(url)}, f), 1)
-		tx := begun(t, s, 1, [2]int64{1, 10})
-		f.armed.Store(true)
-		if err := tx.PreCommit(t.Context()); err == nil || txnsink.Permanent(err) {
-			t.Fatalf("prepare without an answer: %v", err)
-		}
-		if err := tx.Abort(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if got := pendingIDs(t, s); !slices.Equal(got, []txnsink.ID{tx.ID()}) {
-			t.Fatalf("in doubt: %v", got)
-		}
-		if err := s.Commit(t.Context(), tx.ID()); err != nil {
-			t.Fatal(err)
-		}
-		wantRows(t, url, "1|10")
+		suffering(t, Config{URL: url, Pipeline: pipelineOf(url)}, &fault{marker: []byte("XA PREPARE")}).LostAnswerToPrepare(t)
 	})
 }
 
@@ -212,33 +161,8 @@ func TestLostAnswerToCommitIsFoundCommitted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, server *mysqlserver.Server) {
 				url := newDatabase(t, server)
-				f := &fault{marker: []byte(c.marker)}
-				s := fence(t, faulty(t, Config{URL: url, Pipeline: pipelineOf(url), OnePhase: c.noneXA}, f), 2)
-				tx := begun(t, s, 1, [2]int64{1, 10}, [2]int64{2, 20}, [2]int64{3, 30})
-				f.armed.Store(c.inOneStep)
-				var err error
-				if c.inOneStep {
-					err = tx.Commit(t.Context(), nil)
-				} else if err = tx.PreCommit(t.Context()); err == nil {
-					f.armed.Store(true)
-					err = s.Commit(t.Context(), tx.ID())
-				}
-				// A session that holds what it prepared is given up for another one at once.
-				if err == nil && (c.inOneStep || s.facts.detaches) || txnsink.Permanent(err) {
-					t.Fatalf("commit without an answer: %v", err)
-				}
-				if err := tx.Abort(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				if err := s.Commit(t.Context(), tx.ID()); err != nil {
-					t.Fatal(err)
-				}
-				wantRows(t, url, "1|10", "2|20", "3|30")
-				fence(t, s, 3)
-				if err := begun(t, s, 2, [2]int64{4, 40}).Commit(t.Context(), nil); err != nil {
-					t.Fatal(err)
-				}
-				wantRows(t, url, "1|10", "2|20", "3|30", "4|40")
+				config := Config{URL: url, Pipeline: pipelineOf(url), OnePhase: c.noneXA}
+				suffering(t, config, &fault{marker: []byte(c.marker)}).LostAnswerToCommit(t, c.inOneStep)
 			})
 		})
 	}

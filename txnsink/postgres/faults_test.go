@@ -13,11 +13,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"replicator/debezium"
-	"replicator/schema"
 	"replicator/sqlgen"
 	"replicator/txnsink"
 	"replicator/txnsink/postgres/pgserver"
+	"replicator/txnsink/sinktest"
 )
 
 // dyingConn passes everything on until a message with the marker was sent. The server's answer to that one is read, so
@@ -61,38 +60,10 @@ func dying(t *testing.T, s *Sink, marker string) *atomic.Bool {
 	return armed
 }
 
-// pay is the table of these tests.
-var pay = schema.Table{
-	Name: schema.Name{Table: "pay"},
-	Columns: []schema.Column{
-		{Name: "id", Type: schema.Type{Kind: schema.Int32}, NotNull: true},
-		{Name: "amt", Type: schema.Type{Kind: schema.Int32}},
-	},
-	PrimaryKey: []string{"id"},
-}
-
-var payShape = &debezium.Shape{Fields: []debezium.Field{{Name: "id", Type: debezium.Int32}, {Name: "amt", Type: debezium.Int32, Optional: true}}}
-
 // payments returns statements that set the rows id: amt.
 func payments(t *testing.T, s *Sink, rows ...[2]int64) []sqlgen.Statement {
 	t.Helper()
-	found, err := s.Table(t.Context(), pay.Name)
-	if err != nil || found == nil {
-		t.Fatalf("table pay: %v, %v", found, err)
-	}
-	target, err := sqlgen.NewTarget(s.Dialect(), *found, sqlgen.TargetConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := sqlgen.NewBatch(s.Dialect())
-	for i, r := range rows {
-		after := debezium.Row{Shape: payShape, Values: []debezium.Value{{Kind: debezium.IntValue, Num: r[0]}, {Kind: debezium.IntValue, Num: r[1]}}}
-		e := debezium.Event{Op: debezium.Create, After: after, Offset: int64(i), Partition: debezium.Partition{Topic: "pay"}}
-		if err := b.Add(target, &e); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return b.Statements()
+	return sinktest.Payments(t, s, rows...)
 }
 
 // fenced opens a sink on url with the table pay as ddl makes it, and fences epoch 1.
@@ -115,40 +86,15 @@ func pipelineOf(url string) string {
 
 const createPay = "CREATE TABLE IF NOT EXISTS pay (id int PRIMARY KEY, amt int CHECK (amt < 100))"
 
-// fencedEpoch is the epoch that was fenced last.
-func fencedEpoch(t *testing.T, s *Sink) int64 {
-	t.Helper()
-	notes, err := s.Notes(t.Context(), s.config.Pipeline)
-	if err != nil || len(notes) == 0 {
-		t.Fatalf("witnesses: %v, %v", notes, err)
-	}
-	return notes[0].Epoch
-}
-
 // begun returns a transaction with rows applied.
 func begun(t *testing.T, s *Sink, checkpoint int64, rows ...[2]int64) txnsink.Txn {
 	t.Helper()
-	txn, err := s.Begin(t.Context(), txnsink.ID{Pipeline: s.config.Pipeline, Epoch: fencedEpoch(t, s), Checkpoint: checkpoint})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := txn.Apply(t.Context(), payments(t, s, rows...)); err != nil {
-		t.Fatal(err)
-	}
-	return txn
+	return sinktest.Begin(t, s, s.config.Pipeline, checkpoint, rows...)
 }
 
 func pendingIDs(t *testing.T, s *Sink) []txnsink.ID {
 	t.Helper()
-	list, err := s.Pending(t.Context(), s.config.Pipeline)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out []txnsink.ID
-	for _, p := range list {
-		out = append(out, p.ID)
-	}
-	return out
+	return sinktest.Pending(t, s, s.config.Pipeline)
 }
 
 func wantRows(t *testing.T, url string, want ...string) {
@@ -158,30 +104,25 @@ func wantRows(t *testing.T, url string, want ...string) {
 	}
 }
 
-func TestLostAnswerToPrepareLeavesItToRecovery(t *testing.T) {
-	t.Parallel()
+// suffering returns what the suite's tests of faults need, of a connection that is lost when it has sent marker.
+func suffering(t *testing.T, marker string) sinktest.Faulty {
+	t.Helper()
 	url := newDatabase(t)
 	fenced(t, url, createPay)
 	s := open(t, Config{URL: url, Pipeline: pipelineOf(url)})
-	armed := dying(t, s, "PREPARE TRANSACTION")
+	armed := dying(t, s, marker)
 	if err := s.Fence(t.Context(), s.config.Pipeline, 2, 1); err != nil {
 		t.Fatal(err)
 	}
-	txn := begun(t, s, 1, [2]int64{1, 10})
-	armed.Store(true)
-	if err := txn.PreCommit(t.Context()); err == nil || txnsink.Permanent(err) {
-		t.Fatalf("prepare without an answer: %v", err)
+	return sinktest.Faulty{
+		Sink: s, Pipeline: s.config.Pipeline, Lose: func() { armed.Store(true) },
+		Rows: func(t *testing.T) []string { return query(t, url, "SELECT * FROM pay") },
 	}
-	if err := txn.Abort(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got := pendingIDs(t, s); !slices.Equal(got, []txnsink.ID{txn.ID()}) {
-		t.Fatalf("in doubt: %v", got)
-	}
-	if err := s.Commit(t.Context(), txn.ID()); err != nil {
-		t.Fatal(err)
-	}
-	wantRows(t, url, "1|10")
+}
+
+func TestLostAnswerToPrepareLeavesItToRecovery(t *testing.T) {
+	t.Parallel()
+	suffering(t, "PREPARE TRANSACTION").LostAnswerToPrepare(t)
 }
 
 // TestLostProbeIsTriedAgain: a connection that is lost in the two-phase probe passes, and what it left prepared goes.
@@ -203,39 +144,7 @@ func TestLostAnswerToCommitIsFoundCommitted(t *testing.T) {
 	for name, inOneStep := range map[string]bool{"COMMIT PREPARED": false, "COMMIT": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := newDatabase(t)
-			fenced(t, url, createPay)
-			s := open(t, Config{URL: url, Pipeline: pipelineOf(url)})
-			armed := dying(t, s, name)
-			if err := s.Fence(t.Context(), s.config.Pipeline, 2, 1); err != nil {
-				t.Fatal(err)
-			}
-			txn := begun(t, s, 1, [2]int64{1, 10}, [2]int64{2, 20}, [2]int64{3, 30})
-			armed.Store(inOneStep)
-			var err error
-			if inOneStep {
-				err = txn.Commit(t.Context(), nil)
-			} else if err = txn.PreCommit(t.Context()); err == nil {
-				armed.Store(true)
-				err = s.Commit(t.Context(), txn.ID())
-			}
-			if err == nil || txnsink.Permanent(err) {
-				t.Fatalf("commit without an answer: %v", err)
-			}
-			if err := txn.Abort(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Commit(t.Context(), txn.ID()); err != nil {
-				t.Fatal(err)
-			}
-			wantRows(t, url, "1|10", "2|20", "3|30")
-			if err := s.Fence(t.Context(), s.config.Pipeline, 3, 1); err != nil {
-				t.Fatal(err)
-			}
-			if err := begun(t, s, 2, [2]int64{4, 40}).Commit(t.Context(), nil); err != nil {
-				t.Fatal(err)
-			}
-			wantRows(t, url, "1|10", "2|20", "3|30", "4|40")
+			suffering(t, name).LostAnswerToCommit(t, inOneStep)
 		})
 	}
 }

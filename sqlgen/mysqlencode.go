@@ -358,27 +358,7 @@ func appendUUIDText(dst []byte, s string) ([]byte, bool) {
 }
 
 // text encodes for the types of text, and for those of which only the server knows more.
-func (e *mysqlEncoder) text() Encoder {
-	write := e.appender()
-	if write == nil {
-		return nil
-	}
-	t := e.column.Type
-	switch {
-	case t.Kind == schema.Char:
-		return e.padded(write)
-	case t.Kind == schema.Varchar && t.Length > 0:
-		return func(dst []byte, v *debezium.Value) ([]byte, error) {
-			from := len(dst)
-			dst, err := write(dst, v)
-			if err == nil {
-				err = checkLength(dst[from:], t.Length)
-			}
-			return dst, err
-		}
-	}
-	return Encoder(write)
-}
+func (e *mysqlEncoder) text() Encoder { return e.bounded(e.appender()) }
 
 // appender returns how values are written as text, or nil.
 func (e *mysqlEncoder) appender() appender {

@@ -18,8 +18,10 @@ import (
 type appender func(dst []byte, v *debezium.Value) ([]byte, error)
 
 // text encodes for the text types, and for every type that is sent as text and cast.
-func (e *pgEncoder) text() Encoder {
-	write := e.appender(&e.m)
+func (e *pgEncoder) text() Encoder { return e.bounded(e.appender(&e.m)) }
+
+// bounded encodes as write does, within the length of a column of text. A nil write is none.
+func (e *encoding) bounded(write appender) Encoder {
 	if write == nil {
 		return nil
 	}

@@ -29,9 +29,11 @@ const (
 	errTableExists       = 1050
 	errNoColumn          = 1054
 	errColumnExists      = 1060
+	errIndexExists       = 1061
 	errSecondKey         = 1068
 	errCannotDrop        = 1091
 	errTooManyColumns    = 1117
+	errNoIndex           = 1176
 	errRowTooLarge       = 1118
 	errLockWait          = 1205
 	errDeadlock          = 1213

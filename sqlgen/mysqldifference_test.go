@@ -140,6 +140,7 @@ func conflicts() []conflict {
 	timedRows := strings.Replace(longRows, "slot", "slot (id, code, body)", 1)
 	moved := debezium.Event{Op: debezium.Create, OldKey: textRow("id", "3"), After: textRow("id", "4", "code", "C", "body", "")}
 	moved.After.Values[2] = unavailableValue
+	leaves := debezium.Event{Op: debezium.Delete, Key: textRow("id", "3"), NewKey: textRow("id", "4")}
 	abc := "INSERT INTO slot VALUES (1, 'A'), (2, 'B'), (3, 'C')"
 	nick := mysqlTable("new", []string{"name", "n"}, "name", "varchar(40)", "n", "int", "new", "varchar(40)")
 	nickDDL := "CREATE TABLE new (name varchar(40) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci, n int, new varchar(40), PRIMARY KEY (name, n))"
@@ -162,7 +163,7 @@ func conflicts() []conflict {
 		{"taken", slotDDL, abc, slot, []debezium.Event{update("44", "B")}, UniqueViolation, []string{"1|A", "2|B", "3|C"}},
 		{"taken behind a prefix", hiddenDDL, abc, hidden, []debezium.Event{update("44", "B")}, UniqueViolation, []string{"1|A", "2|B", "3|C"}},
 		{"rotated behind a prefix", hiddenDDL, abc, prefix, []debezium.Event{update("1", "B"), update("2", "C"), update("3", "A")}, "", []string{"1|B", "2|C", "3|A"}},
-		{"times that were not sent", timedDDL, timedRows, timed, []debezium.Event{partly("1", "X"), wholly("2", "Y", "w"), moved}, "", []string{
+		{"times that were not sent", timedDDL, timedRows, timed, []debezium.Event{partly("1", "X"), wholly("2", "Y", "w"), leaves, moved}, "", []string{
 			"1|X|x|2001-02-03 00:00:00", "2|Y|w|2001-02-03 00:00:00", "4|C|z|2001-02-03 00:00:00",
 		}},
 		{"replaced", hiddenDDL, abc, hidden, []debezium.Event{update("2", "Y")}, "", []string{"1|A", "2|Y", "3|C"}},
@@ -182,7 +183,7 @@ func TestMySQLMatchesRowsByTheirKeyAlone(t *testing.T) {
 			db.exec(t, "DROP TABLE IF EXISTS "+db.Quote(c.table.Name.Table), c.ddl, c.rows)
 			target := db.target(t, c.table, TargetConfig{})
 			for i := range c.events {
-				for _, r := range []*debezium.Row{&c.events[i].After, &c.events[i].Key, &c.events[i].OldKey} {
+				for _, r := range []*debezium.Row{&c.events[i].After, &c.events[i].Key, &c.events[i].OldKey, &c.events[i].NewKey} {
 					asText(r)
 				}
 			}

@@ -25,6 +25,8 @@ const (
 	errNoSuchThread      = 1094
 	errNotOwner          = 1095
 	errPacketTooLarge    = 1153
+	errTableDenied       = 1142
+	errColumnDenied      = 1143
 	errNoSuchTable       = 1146
 	errTableExists       = 1050
 	errNoColumn          = 1054

@@ -146,6 +146,7 @@ func (h *history) reshape(e *debezium.Event, at debezium.LogPosition) {
 		if n := len(list); n > 0 && c.Shape != nil && list[n-1].table != nil && list[n-1].at == at {
 			t := *c.Shape
 			t.Indexes = list[n-1].table.Indexes
+			t.Columns = attributed(&schema.Change{}, t.Columns, list[n-1].table)
 			list[n-1].table = &t
 		}
 	}

@@ -57,6 +57,7 @@ func (r *reading) structured(name sourceTable, shape *schema.Table) {
 		t := *shape
 		if was != nil {
 			t.Indexes = was.table.Indexes
+			t.Columns = attributed(&schema.Change{}, t.Columns, was.table)
 		}
 		r.append(name, &t, was)
 	case !r.event.Source.Snapshot:
@@ -119,14 +120,41 @@ func (r *reading) shaped(c *schema.Change, to sourceTable, was *version) *schema
 	default:
 		return nil
 	}
-	var indexes []schema.Index
-	if was != nil && c.Kind != schema.CreateTable {
-		indexes = was.table.Indexes
-	} else if like := r.live(sourceTableOf(c.Like)); like != nil {
-		indexes = like.table.Indexes
+	base := was
+	if was == nil || c.Kind == schema.CreateTable {
+		base = r.live(sourceTableOf(c.Like))
 	}
-	t.Indexes = indexesAfter(c, indexes, was, &t)
+	var before schema.Table
+	if base != nil {
+		before = *base.table
+	}
+	t.Indexes = indexesAfter(c, before.Indexes, was, &t)
+	t.Columns = attributed(c, t.Columns, &before)
 	return &t
+}
+
+// attributed are columns as they are after c, with what only statements tell of them: those of the table was, and this one.
+func attributed(c *schema.Change, columns []schema.Column, was *schema.Table) []schema.Column {
+	out := slices.Clone(columns)
+	for i := range out {
+		col := &out[i]
+		col.Invisible, col.OnUpdate = false, false
+		name := col.Name
+		for _, r := range c.Renamed {
+			if strings.EqualFold(r.To, name) {
+				name = r.From
+			}
+		}
+		if old := exactColumn(was, name); old != nil && !slices.Contains(c.Added, col.Name) {
+			col.Invisible, col.OnUpdate = old.Invisible, old.OnUpdate
+		}
+		for _, a := range c.Attributes {
+			if strings.EqualFold(a.Column, col.Name) {
+				col.Invisible, col.OnUpdate = a.Invisible, a.OnUpdate || a.Shown && col.OnUpdate
+			}
+		}
+	}
+	return out
 }
 
 // indexesAfter are the indexes that the table after c has. A column that c drops and adds anew stays in its indexes, in which it counts

@@ -80,6 +80,7 @@ func newRouter(r *run, t *tables, aside *letters, lanes []*lane, reader Reader, 
 		limits: map[debezium.Partition]int64{}, lags: map[debezium.Partition]int64{}, left: map[debezium.Partition]int64{},
 		lastCut: time.Now(), halves: map[debezium.Partition]time.Time{},
 	}
+	t.coming = rt.coming
 	if r.Deduplicate {
 		rt.repeats = newRepeats(r.Config, r.last.Seen)
 	}
@@ -348,6 +349,17 @@ func (r *router) seen(p debezium.Partition, end int64) {
 	togo := max(0, r.ends[p]-at)
 	r.toGo += togo - r.left[p]
 	r.left[p] = togo
+}
+
+// coming returns the topics of which there is more to read.
+func (r *router) coming() map[string]bool {
+	out := map[string]bool{}
+	for p, lag := range r.lags {
+		if lag > 0 {
+			out[p.Topic] = true
+		}
+	}
+	return out
 }
 
 // tellRepeated logs what was dropped since the last checkpoint: a connector that restarted has gone back so far.

@@ -26,6 +26,7 @@ type tables struct {
 	notes      map[string]*tableNote // by sourceTable.String
 	widen      widening
 	ddl        map[sqlgen.DDLKind]int64 // statements that changed the target's schema
+	coming     func() map[string]bool   // topics whose next records are there to be read; nil: that is not known
 }
 
 // entry is what is known of one source table.
@@ -261,7 +262,7 @@ func (t *tables) found(ctx context.Context, name sourceTable, v *version, e *deb
 	if err != nil {
 		return nil, err
 	}
-	if err := t.define(ctx, ddl, map[sourceTable]*tableNote{name: n}); err != nil {
+	if err := t.defineAlong(ctx, name, ddl, n, table == nil); err != nil {
 		return nil, fmt.Errorf("make table %v in the target: %w", as, err)
 	}
 	if table != nil && len(ddl) == 0 {

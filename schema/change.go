@@ -45,6 +45,9 @@ type Change struct {
 	Added   []string // columns, by their names afterwards
 	Dropped []string // columns, by their names before
 
+	// Attributes are those of columns by their names afterwards. A new column without an entry has none, any other has what it had.
+	Attributes []Attributes
+
 	PrimaryKey bool // the primary key is made, dropped or replaced
 
 	Indexes            []Index  // made; column names are those afterwards, and a Name may be empty
@@ -57,6 +60,14 @@ type Change struct {
 // Rename is a column or an index that changes its name.
 type Rename struct{ From, To string }
 
+// Attributes are what only a statement's text tells of a column that it defines.
+type Attributes struct {
+	Column    string
+	Invisible bool
+	OnUpdate  bool
+	Shown     bool // it says nothing but whether the column is invisible
+}
+
 // Index is an index that is not the primary key.
 type Index struct {
 	Name    string // empty: the database chooses; see [Change.IndexesAfter]
@@ -65,6 +76,18 @@ type Index struct {
 	// Special says what other databases cannot have, or not in the same way: "expression", "prefix", "fulltext", "spatial" or
 	// "vector" at a source, "partial" or an access method at a target. Columns are then those that could be told. Empty: a plain index.
 	Special string
+
+	// Parts say what Columns do not, where the index is over more than whole columns in ascending order; else there are none.
+	Parts  []IndexPart `json:",omitempty"`
+	Parser string      `json:",omitempty"` // of a "fulltext" one; empty: the built-in
+}
+
+// IndexPart is a column of an index, or an expression.
+type IndexPart struct {
+	Column     string `json:",omitempty"`
+	Expression string `json:",omitempty"` // as the source's SQL, if there is no Column
+	Length     int    `json:",omitempty"` // of the column's value, in characters or bytes; 0: all of it
+	Descending bool   `json:",omitempty"`
 }
 
 // ForeignKey is a reference of a table to another.
@@ -96,10 +119,11 @@ func (c *Change) IndexesAfter(before []Index) []Index {
 				left = append(left, renamedFold(c.Renamed, col))
 			}
 		}
-		if len(left) == 0 && len(x.Columns) > 0 {
+		parts := c.partsAfter(x.Parts)
+		if len(left) == 0 && len(x.Columns) > 0 && len(parts) == 0 {
 			continue
 		}
-		x.Columns = left
+		x.Columns, x.Parts = left, parts
 		out = append(out, x)
 	}
 	for _, x := range c.Indexes {
@@ -111,10 +135,23 @@ func (c *Change) IndexesAfter(before []Index) []Index {
 	return out
 }
 
+// partsAfter does to an index's parts what IndexesAfter does to its columns.
+func (c *Change) partsAfter(parts []IndexPart) []IndexPart {
+	var out []IndexPart
+	for _, p := range parts {
+		if p.Column != "" && containsFold(c.Dropped, p.Column) {
+			continue
+		}
+		p.Column = renamedFold(c.Renamed, p.Column)
+		out = append(out, p)
+	}
+	return out
+}
+
 // indexName is what MySQL calls an index that was given no name.
 func indexName(x Index, taken []Index) string {
 	first := "functional_index"
-	if len(x.Columns) > 0 {
+	if x.Special != "expression" && len(x.Columns) > 0 {
 		first = x.Columns[0]
 	}
 	name := first

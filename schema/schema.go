@@ -67,6 +67,8 @@ type Column struct {
 	Folds         bool    // texts that differ may be equal here, as in a collation that does not tell cases apart
 	Collation     string  // of a text in a target's catalog, where it is not the table's
 	Default       *string // the default's text; nil: none
+	OnUpdate      bool    `json:",omitempty"` // takes the time of an update that does not set it, as by MySQL's ON UPDATE CURRENT_TIMESTAMP
+	Invisible     bool    `json:",omitempty"` // left out by SELECT *
 	Comment       string
 }
 

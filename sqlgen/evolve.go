@@ -76,6 +76,7 @@ const (
 	ChangeKey     DDLKind = "change_key"
 	ChangeAuto    DDLKind = "change_identity"
 	ChangeComment DDLKind = "change_comment"
+	ChangeVisible DDLKind = "change_visibility"
 	CreateIndex   DDLKind = "create_index"
 	DropIndex     DDLKind = "drop_index"
 	RenameIndex   DDLKind = "rename_index"

@@ -100,6 +100,107 @@ func mysqlDefault(source, t schema.Type, text string) (string, bool) {
 	return "", false
 }
 
+// The bounds of comments, in characters.
+const (
+	mysqlColumnComment = 1024
+	mysqlTableComment  = 2048
+)
+
+// mysqlComment writes a comment, of which the server takes a string alone. Beyond its bound it is cut off.
+func mysqlComment(s string, most int) string {
+	if runes := []rune(s); len(runes) > most {
+		s = string(runes[:most])
+	}
+	return "'" + strings.NewReplacer("'", "''", `\`, `\\`, "\x00", "").Replace(s) + "'"
+}
+
+// definition writes a column. Its default is SQL.
+func (m MySQL) definition(c *schema.Column) string {
+	sql := m.Quote(c.Name) + " " + c.Type.Native
+	if c.Collation != "" {
+		sql += " COLLATE " + c.Collation
+	}
+	if c.NotNull {
+		sql += " NOT NULL"
+	} else {
+		sql += " NULL" // without it, old defaults make a TIMESTAMP NOT NULL
+	}
+	if c.Default != nil {
+		sql += " DEFAULT " + *c.Default
+	}
+	if c.OnUpdate {
+		sql += " ON UPDATE " + mysqlScale("CURRENT_TIMESTAMP", c.Type.Scale)
+	}
+	if c.AutoIncrement {
+		sql += " AUTO_INCREMENT"
+	}
+	if c.Invisible && (!m.MariaDB || !c.NotNull || c.Default != nil) { // MariaDB hides nothing that must be given a value
+		sql += " INVISIBLE"
+	}
+	if c.Comment != "" {
+		sql += " COMMENT " + mysqlComment(c.Comment, mysqlColumnComment)
+	}
+	return sql
+}
+
+// mysqlIncomplete is From's column as if it had only what the target has, where that is less than To's.
+func mysqlIncomplete(from schema.Column, has, to *schema.Column) *schema.Column {
+	if mysqlHolds(to.Type, has.Type) {
+		from.Type = has.Type
+	}
+	from.NotNull = from.NotNull && has.NotNull
+	from.OnUpdate = from.OnUpdate && has.OnUpdate
+	from.Invisible = from.Invisible && has.Invisible
+	if has.Default == nil {
+		from.Default = nil
+	}
+	if has.Comment == "" {
+		from.Comment = ""
+	}
+	return &from
+}
+
+// changesDefault says whether the source's default has changed, and the target's is the former one.
+func (w *mysqlEvolution) changesDefault(has, from, to *schema.Column) bool {
+	if mysqlSameDefault(from.Default, to.Default) || mysqlSameDefault(has.Default, to.Default) {
+		return false
+	}
+	if has.Default != nil && !mysqlSameDefault(has.Default, from.Default) {
+		w.keep(ChangeDefault, has.Name, "the target's default is its own choice")
+		return false
+	}
+	return true
+}
+
+// mysqlSameDefault says whether two defaults are one, of which each is SQL or as the catalog writes it: 'x' is x there on MySQL, and 1.5 may be 1.50.
+func mysqlSameDefault(a, b *string) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return mysqlConstant(*a) == mysqlConstant(*b)
+}
+
+var zerosBehind = regexp.MustCompile(`^(.*[0-9])\.([0-9]*?)0+$`)
+
+func mysqlConstant(sql string) string {
+	if literal := storedText.FindStringSubmatch(sql); literal != nil {
+		return literal[1]
+	}
+	if strings.HasPrefix(sql, "(") && strings.HasSuffix(sql, ")") {
+		sql = sql[1 : len(sql)-1]
+	}
+	if nowFunction.MatchString(sql) {
+		return "CURRENT_TIMESTAMP"
+	}
+	if textLiteral.MatchString(sql) {
+		sql = strings.ReplaceAll(sql[1:len(sql)-1], "''", "'")
+	}
+	if m := zerosBehind.FindStringSubmatch(sql); m != nil {
+		sql = strings.TrimSuffix(m[1]+"."+m[2], ".")
+	}
+	return sql
+}
+
 // storedText is how MySQL's catalog writes a text as an expression.
 var storedText = regexp.MustCompile(`^_[a-z0-9]+\\'([^'\\]*)\\'$`)
 

@@ -113,8 +113,10 @@ func conflicts() []conflict {
 	slot := mysqlTable("slot", []string{"id"}, "id", "int", "code", "varchar(5)")
 	slot.Unique = [][]string{{"code"}}
 	slotDDL := "CREATE TABLE slot (id int PRIMARY KEY, code varchar(5) NOT NULL, UNIQUE (code))"
-	hidden := mysqlTable("slot", []string{"id"}, "id", "int", "code", "varchar(5)") // an index of a prefix, which no catalog tells of
+	hidden := mysqlTable("slot", []string{"id"}, "id", "int", "code", "varchar(5)") // an index that somebody makes when the catalog was read
 	hiddenDDL := "CREATE TABLE slot (id int PRIMARY KEY, code varchar(5) NOT NULL, UNIQUE (code(3)))"
+	prefix := hidden
+	prefix.Indexes = []schema.Index{{Name: "code", Columns: []string{"code"}, Unique: true, Special: "prefix", Parts: []schema.IndexPart{{Column: "code", Length: 3}}}}
 	// The column body has values that the source does not send.
 	longDDL := "CREATE TABLE slot (id int PRIMARY KEY, code varchar(5), body text, UNIQUE (code))"
 	long := mysqlTable("slot", []string{"id"}, "id", "int", "code", "varchar(5)", "body", "text")
@@ -132,6 +134,13 @@ func conflicts() []conflict {
 	needed.Columns = slices.Clone(long.Columns)
 	needed.Columns[1].NotNull = true
 	neededDDL := strings.Replace(longDDL, "code varchar(5)", "code varchar(5) NOT NULL", 1)
+	timed := long
+	timed.Columns = append(slices.Clone(long.Columns), schema.Column{Name: "at", Type: MySQLType("datetime"), OnUpdate: true})
+	timedDDL := strings.Replace(longDDL, "body text", "body text, at datetime NOT NULL DEFAULT '2001-02-03' ON UPDATE CURRENT_TIMESTAMP", 1)
+	timedRows := strings.Replace(longRows, "slot", "slot (id, code, body)", 1)
+	moved := debezium.Event{Op: debezium.Create, OldKey: textRow("id", "3"), After: textRow("id", "4", "code", "C", "body", "")}
+	moved.After.Values[2] = unavailableValue
+	leaves := debezium.Event{Op: debezium.Delete, Key: textRow("id", "3"), NewKey: textRow("id", "4")}
 	abc := "INSERT INTO slot VALUES (1, 'A'), (2, 'B'), (3, 'C')"
 	nick := mysqlTable("new", []string{"name", "n"}, "name", "varchar(40)", "n", "int", "new", "varchar(40)")
 	nickDDL := "CREATE TABLE new (name varchar(40) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci, n int, new varchar(40), PRIMARY KEY (name, n))"
@@ -153,6 +162,10 @@ func conflicts() []conflict {
 		{"rotated in part where NULL is none", neededDDL, longRows, needed, []debezium.Event{partly("1", "B"), partly("2", "A")}, UniqueViolation, []string{"1|A|x", "2|B|y", "3|C|z"}},
 		{"taken", slotDDL, abc, slot, []debezium.Event{update("44", "B")}, UniqueViolation, []string{"1|A", "2|B", "3|C"}},
 		{"taken behind a prefix", hiddenDDL, abc, hidden, []debezium.Event{update("44", "B")}, UniqueViolation, []string{"1|A", "2|B", "3|C"}},
+		{"rotated behind a prefix", hiddenDDL, abc, prefix, []debezium.Event{update("1", "B"), update("2", "C"), update("3", "A")}, "", []string{"1|B", "2|C", "3|A"}},
+		{"times that were not sent", timedDDL, timedRows, timed, []debezium.Event{partly("1", "X"), wholly("2", "Y", "w"), leaves, moved}, "", []string{
+			"1|X|x|2001-02-03 00:00:00", "2|Y|w|2001-02-03 00:00:00", "4|C|z|2001-02-03 00:00:00",
+		}},
 		{"replaced", hiddenDDL, abc, hidden, []debezium.Event{update("2", "Y")}, "", []string{"1|A", "2|Y", "3|C"}},
 		{"names of SQL", nickDDL, "INSERT INTO new VALUES ('Ada', 1, 'x')", nick, []debezium.Event{named("Ada", "y"), named("Bob", "z")}, "", []string{"Ada|1|y", "Bob|1|z"}},
 		{"folded", nickDDL, "INSERT INTO new VALUES ('Ada', 1, 'x')", nick, []debezium.Event{named("ADA", "y")}, KeyCollision, []string{"Ada|1|x"}},
@@ -170,7 +183,7 @@ func TestMySQLMatchesRowsByTheirKeyAlone(t *testing.T) {
 			db.exec(t, "DROP TABLE IF EXISTS "+db.Quote(c.table.Name.Table), c.ddl, c.rows)
 			target := db.target(t, c.table, TargetConfig{})
 			for i := range c.events {
-				for _, r := range []*debezium.Row{&c.events[i].After, &c.events[i].Key} {
+				for _, r := range []*debezium.Row{&c.events[i].After, &c.events[i].Key, &c.events[i].OldKey, &c.events[i].NewKey} {
 					asText(r)
 				}
 			}

@@ -11,8 +11,8 @@ import (
 var _ Evolver = MySQL{}
 
 // Evolve implements Evolver. All that one step does to a table is one ALTER TABLE, which the server does whole or not at all: after a
-// crash the catalog shows whether it has run. Only of columns that trade names it does not, and they are refused. Indexes other than the
-// primary key are the target's own choice.
+// crash the catalog shows whether it has run. Only of columns that trade names it does not, and they are refused. Indexes for full text
+// are made one by one after it.
 //
 // Values that do not fit a narrower type make the statement fail under the session's strict sql_mode. What the server rounds instead,
 // it rounds as the source did.
@@ -26,16 +26,22 @@ func (m MySQL) Evolve(e Evolution) Plan {
 		return Plan{} // whoever made the table, it is used as it is
 	}
 	w := &mysqlEvolution{MySQL: m, Evolution: e}
+	w.dropIndexes()
 	w.dropKey()
 	w.dropColumns()
 	for i := range e.To.Columns {
-		w.column(&e.To.Columns[i])
+		w.column(i)
 	}
 	w.addKey()
-	w.renameTable()
+	w.createIndexes()
+	w.comment()
+	name := w.renameTable()
 	if len(w.clauses) > 0 {
 		sql := "ALTER TABLE " + m.tableName(e.Current.Name) + " " + strings.Join(w.clauses, ", ")
 		w.plan.Statements = []DDL{{w.first, sql}}
+	}
+	for _, clause := range w.later {
+		w.plan.Statements = append(w.plan.Statements, DDL{CreateIndex, "ALTER TABLE " + m.tableName(name) + " " + clause})
 	}
 	return underPolicy(e, w.plan)
 }
@@ -56,7 +62,9 @@ type mysqlEvolution struct {
 	Evolution
 	plan    Plan
 	clauses []string
-	first   DDLKind // of the first clause
+	first   DDLKind        // of the first clause
+	later   []string       // clauses that each need a statement of their own, after it
+	indexes []schema.Index // the target's, as the clauses so far leave them
 }
 
 func (w *mysqlEvolution) do(k DDLKind, format string, args ...any) {
@@ -112,17 +120,20 @@ func (w *mysqlEvolution) dropColumns() {
 		default:
 			w.keep(DropColumn, has.Name, "schema.evolve is lenient: the column stays, and takes NULL")
 			if has.NotNull && !slices.Contains(w.Current.PrimaryKey, has.Name) {
-				w.modify(ChangeNull, has, has.Name, has.Type.Native, false)
+				nullable := *has
+				nullable.NotNull = false
+				w.modify(ChangeNull, has, nullable)
 			}
 		}
 	}
 }
 
-// column brings the target to one column of To.
-func (w *mysqlEvolution) column(to *schema.Column) {
+// column brings the target to To's i-th column.
+func (w *mysqlEvolution) column(i int) {
+	to := &w.To.Columns[i]
 	was := w.was(to.Name)
 	if was == "" {
-		w.addColumn(to)
+		w.addColumn(i)
 		return
 	}
 	has, there := columnFold(w.Current, was)
@@ -139,14 +150,17 @@ func (w *mysqlEvolution) column(to *schema.Column) {
 			has, there = done, other
 		}
 	}
-	if !there || has.Generated {
-		return // dropped in the target by somebody, or computed there
-	}
 	from, ok := columnFold(w.From, was)
-	if !ok {
-		return
+	switch {
+	case !there && w.Complete:
+		w.addColumn(i)
+	case !there || has.Generated || !ok:
+		// Dropped in the target by somebody, or computed there.
+	case w.Complete:
+		w.alterColumn(has, mysqlIncomplete(*from, has, to), to)
+	default:
+		w.alterColumn(has, from, to)
 	}
-	w.alterColumn(has, from, to)
 }
 
 // leaves says whether a column of this name is renamed or dropped in this step.
@@ -155,31 +169,50 @@ func (w *mysqlEvolution) leaves(name string) bool {
 	return had && (w.renamed(name) || w.was(name) != name)
 }
 
+// alterColumn brings a column to what To's has and From's had not. MySQL forgets of a column what is not said again.
 func (w *mysqlEvolution) alterColumn(has, from, to *schema.Column) {
-	native, notNull := has.Type.Native, has.NotNull
-	kind := RenameColumn
+	next, kind := *has, RenameColumn
+	changes := func(k DDLKind) {
+		if kind == RenameColumn {
+			kind = k
+		}
+	}
 	if w.changesType(has, from, to) {
-		native, kind = to.Type.Native, ChangeType
+		next.Type = to.Type
+		changes(ChangeType)
 	}
 	switch {
-	case from.NotNull == to.NotNull || notNull == to.NotNull:
+	case from.NotNull == to.NotNull || has.NotNull == to.NotNull:
 	case to.NotNull && w.lenient():
 		w.keep(ChangeNull, has.Name, "schema.evolve is lenient: the column goes on taking NULL")
 	default:
-		notNull = to.NotNull
-		if kind == RenameColumn {
-			kind = ChangeNull
-		}
+		next.NotNull = to.NotNull
+		changes(ChangeNull)
 	}
-	name := has.Name
+	if w.changesDefault(has, from, to) {
+		next.Default = to.Default
+		changes(ChangeDefault)
+	}
+	if from.OnUpdate != to.OnUpdate && has.OnUpdate != to.OnUpdate {
+		next.OnUpdate = to.OnUpdate
+		changes(ChangeDefault)
+	}
+	if from.Invisible != to.Invisible && has.Invisible != to.Invisible {
+		next.Invisible = to.Invisible
+		changes(ChangeVisible)
+	}
+	if from.Comment != to.Comment && has.Comment == from.Comment {
+		next.Comment = to.Comment
+		changes(ChangeComment)
+	}
 	if !strings.EqualFold(from.Name, to.Name) || from.Name != to.Name && has.Name == from.Name {
-		name = to.Name
+		next.Name = to.Name
 	}
 	switch {
 	case kind != RenameColumn:
-		w.modify(kind, has, name, native, notNull)
-	case name != has.Name:
-		w.do(RenameColumn, "RENAME COLUMN %s TO %s", w.Quote(has.Name), w.Quote(name))
+		w.modify(kind, has, next)
+	case next.Name != has.Name:
+		w.do(RenameColumn, "RENAME COLUMN %s TO %s", w.Quote(has.Name), w.Quote(next.Name))
 	}
 }
 
@@ -202,45 +235,58 @@ func (w *mysqlEvolution) changesType(has, from, to *schema.Column) bool {
 	return true
 }
 
-// modify changes a column's definition. MySQL forgets of it what is not said again.
-func (w *mysqlEvolution) modify(k DDLKind, has *schema.Column, name, native string, notNull bool) {
-	definition := w.Quote(has.Name) + " " + w.Quote(name) + " " + native
-	if has.Collation != "" && mysqlCollated(MySQLType(native)) {
-		definition += " COLLATE " + has.Collation
-	}
-	definition += mysqlNull(notNull)
-	if has.Default != nil {
+// modify gives a column a new definition. A default that it keeps is said again as the catalog has it.
+func (w *mysqlEvolution) modify(k DDLKind, has *schema.Column, next schema.Column) {
+	if next.Default != nil && next.Default == has.Default {
 		text, ok := w.storedDefault(*has.Default)
 		if !ok {
 			w.refuse(k, has.Name, "its default %s would have to be said again, and it is not known how: change the column yourself", *has.Default)
 			return
 		}
-		definition += " DEFAULT " + text
+		next.Default = &text
 	}
-	if has.AutoIncrement {
-		definition += " AUTO_INCREMENT"
+	if !mysqlCollated(next.Type) {
+		next.Collation = ""
 	}
-	if has.Comment != "" {
-		definition += " COMMENT " + mysqlQuoted(has.Comment)
-	}
-	w.do(k, "CHANGE COLUMN %s", definition)
+	next.OnUpdate = next.OnUpdate && mysqlClock(next.Type)
+	w.do(k, "CHANGE COLUMN %s %s", w.Quote(has.Name), w.definition(&next))
 }
 
-// addColumn adds a column that the target lacks. The rows that are there get its default, or else the zero of its type, as they did
-// at the source.
-func (w *mysqlEvolution) addColumn(to *schema.Column) {
+// addColumn adds To's i-th column where the target lacks it. The rows that are there get its default, or else the zero of its type, as they
+// did at the source.
+func (w *mysqlEvolution) addColumn(i int) {
+	to := w.To.Columns[i]
 	if has, ok := columnFold(w.Current, to.Name); ok && (w.lenient() || !w.replaced(has.Name)) {
 		return
 	}
-	notNull := to.NotNull && (!w.lenient() || slices.Contains(w.To.PrimaryKey, to.Name))
-	definition := w.Quote(to.Name) + " " + to.Type.Native + mysqlNull(notNull)
-	if to.Default != nil {
-		definition += " DEFAULT " + *to.Default
-	}
-	if to.NotNull && !notNull {
+	if to.NotNull && w.lenient() && !slices.Contains(w.To.PrimaryKey, to.Name) {
 		w.keep(ChangeNull, to.Name, "schema.evolve is lenient: an added column takes NULL")
+		to.NotNull = false
 	}
-	w.do(AddColumn, "ADD COLUMN %s", definition)
+	w.do(AddColumn, "ADD COLUMN %s%s", w.definition(&to), w.place(i))
+}
+
+// place says where To's i-th column is added: before the first that follows it at the source and is in the target as it is. At the end
+// of the table nothing needs to be said.
+func (w *mysqlEvolution) place(i int) string {
+	stays := func(c schema.Column) bool {
+		_, has := columnFold(w.Current, c.Name)
+		return has && w.was(c.Name) == c.Name
+	}
+	if !slices.ContainsFunc(w.To.Columns[i+1:], stays) {
+		return ""
+	}
+	if i == 0 {
+		return " FIRST"
+	}
+	before := w.To.Columns[i-1]
+	if has, ok := columnFold(w.Current, before.Name); ok && stays(before) {
+		return " AFTER " + w.Quote(has.Name)
+	}
+	if w.was(before.Name) == "" && !slices.ContainsFunc(w.Current.Columns, func(c schema.Column) bool { return strings.EqualFold(c.Name, before.Name) }) {
+		return " AFTER " + w.Quote(before.Name) // which is added before it
+	}
+	return ""
 }
 
 // keyChanges says whether the source's key is another than it was, by From's names.
@@ -266,25 +312,28 @@ func (w *mysqlEvolution) dropKey() {
 // addKey makes To's primary key where there is none, or where From's goes.
 func (w *mysqlEvolution) addKey() {
 	has := w.Current.PrimaryKey
-	if w.keyChanges() && len(w.To.PrimaryKey) > 0 && (len(has) == 0 || slices.Equal(has, w.From.PrimaryKey)) {
+	changes := w.keyChanges() && (len(has) == 0 || slices.Equal(has, w.From.PrimaryKey)) || w.Complete && len(has) == 0
+	if changes && len(w.To.PrimaryKey) > 0 {
 		w.do(ChangeKey, "ADD PRIMARY KEY (%s)", w.list(w.To.PrimaryKey))
 	}
 }
 
-// renameTable moves the table to To's name where From had another, unless it is there already.
-func (w *mysqlEvolution) renameTable() {
+// comment follows the table's where the target's is the source's.
+func (w *mysqlEvolution) comment() {
+	if w.From.Comment != w.To.Comment && w.Current.Comment == w.From.Comment || w.Complete && w.Current.Comment == "" && w.To.Comment != "" {
+		w.do(ChangeComment, "COMMENT = %s", mysqlComment(w.To.Comment, mysqlTableComment))
+	}
+}
+
+// renameTable moves the table to To's name where From had another, unless it is there already. It returns the name that it has then.
+func (w *mysqlEvolution) renameTable() schema.Name {
 	to := w.To.Name
 	if to.Schema == "" {
 		to.Schema = w.Current.Name.Schema
 	}
-	if w.From.Name != w.To.Name && w.Current.Name != to {
-		w.do(RenameTable, "RENAME TO %s", w.tableName(to))
+	if w.From.Name == w.To.Name || w.Current.Name == to {
+		return w.Current.Name
 	}
-}
-
-func mysqlNull(notNull bool) string {
-	if notNull {
-		return " NOT NULL"
-	}
-	return " NULL"
+	w.do(RenameTable, "RENAME TO %s", w.tableName(to))
+	return to
 }

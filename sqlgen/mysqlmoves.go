@@ -92,6 +92,7 @@ func (w *mysqlWriter) rekeyGroup(all []movedRow, g group, must bool) {
 			for i, c := range g.columns {
 				set[i] = "t." + w.column(c) + " = " + d.column(len(w.t.Key)+i)
 			}
+			set = append(set, w.asTheyWere("t.", g.columns)...)
 			return "UPDATE " + rows + " STRAIGHT_JOIN " + w.name + " AS t ON " + w.keyEquals("t", d, identity) + " SET " + strings.Join(set, ", ")
 		})
 	s.want = must

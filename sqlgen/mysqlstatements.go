@@ -255,7 +255,22 @@ func (w *mysqlWriter) assignments(columns []int, value func(c int) string) strin
 			parts = append(parts, "t."+w.column(c)+" = "+value(c))
 		}
 	}
+	if len(parts) > 0 {
+		parts = append(parts, w.asTheyWere("t.", columns)...)
+	}
 	return strings.Join(parts, ", ")
+}
+
+// asTheyWere assigns to themselves the columns that take the time of an update, but for those in columns: they keep what the source sent.
+func (w *mysqlWriter) asTheyWere(prefix string, columns []int) []string {
+	var out []string
+	for c := range w.t.Columns {
+		if w.t.Columns[c].OnUpdate && !slices.Contains(columns, c) {
+			name := prefix + w.column(c)
+			out = append(out, name+" = "+name)
+		}
+	}
+	return out
 }
 
 // inserts adds rows to a table without a key.

@@ -62,7 +62,8 @@ func (m MySQL) TargetTable(source schema.Table, as schema.Name, o Options) (sche
 		} else {
 			room -= n
 		}
-		made := schema.Column{Name: m.ShortName(c.Name), Type: t, NotNull: c.NotNull || key, Comment: c.Comment}
+		made := schema.Column{Name: m.ShortName(c.Name), Type: t, NotNull: c.NotNull || key, Comment: c.Comment, Invisible: c.Invisible && !key}
+		made.OnUpdate = c.OnUpdate && mysqlClock(t)
 		if c.Default != nil && !c.Generated {
 			if text, ok := mysqlDefault(c.Type, t, *c.Default); ok {
 				made.Default = &text
@@ -73,6 +74,7 @@ func (m MySQL) TargetTable(source schema.Table, as schema.Name, o Options) (sche
 	for _, k := range source.PrimaryKey {
 		out.PrimaryKey = append(out.PrimaryKey, m.ShortName(k))
 	}
+	out.Indexes = m.mysqlIndexes(source, out)
 	return out, nil
 }
 
@@ -195,6 +197,9 @@ var mysqlPlain = map[schema.Kind]string{
 	schema.Interval: "varchar(100)", // as ISO 8601 text: TIME has no months
 }
 
+// mysqlClock says whether a column of the type can take the time of an update.
+func mysqlClock(t schema.Type) bool { return mysqlBase(t) == "datetime" || mysqlBase(t) == "timestamp" }
+
 // mysqlBase is the type's own name in MySQL, without what follows it.
 func mysqlBase(t schema.Type) string {
 	base, _, _ := strings.Cut(strings.ToLower(t.Native), "(")
@@ -283,22 +288,23 @@ func (m MySQL) CreateTable(t schema.Table) []string {
 		if i > 0 {
 			b.WriteString(",")
 		}
-		null := " NULL" // without it, old defaults make a TIMESTAMP NOT NULL
-		if c.NotNull {
-			null = " NOT NULL"
-		}
-		b.WriteString("\n\t" + m.Quote(c.Name) + " " + c.Type.Native + null)
-		if c.Default != nil {
-			b.WriteString(" DEFAULT " + *c.Default)
-		}
+		b.WriteString("\n\t" + m.definition(&c))
 	}
 	if len(t.PrimaryKey) > 0 {
 		b.WriteString(",\n\tPRIMARY KEY (" + m.list(t.PrimaryKey) + ")")
+	}
+	for _, x := range t.Indexes {
+		if sql, ok := m.index(x); ok {
+			b.WriteString(",\n\t" + sql)
+		}
 	}
 	collation := "utf8mb4_0900_bin"
 	if m.MariaDB {
 		collation = "utf8mb4_nopad_bin"
 	}
 	b.WriteString("\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=" + collation)
+	if t.Comment != "" {
+		b.WriteString(" COMMENT=" + mysqlComment(t.Comment, mysqlTableComment))
+	}
 	return []string{b.String()}
 }

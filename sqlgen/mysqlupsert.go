@@ -74,6 +74,7 @@ func (w *mysqlWriter) emptied(rows []Row, g group) {
 	if len(set) == 0 {
 		return
 	}
+	set = append(set, w.asTheyWere("", g.columns)...)
 	key := w.rowKey(func(i int) Row { return rows[i] })
 	w.add(&mysqlStatement{
 		kind: UpdateRows, row: func(i int) Row { return rows[i] }, key: key,
@@ -92,7 +93,8 @@ func (w *mysqlWriter) uniqueKey() bool {
 // otherUnique says whether rows with different keys can meet in a unique index.
 func (w *mysqlWriter) otherUnique() bool {
 	other := func(index []string) bool { return len(index) > 0 && !w.t.isKey(index) }
-	return other(w.t.Table.PrimaryKey) || slices.ContainsFunc(w.t.Table.Unique, other)
+	special := func(x schema.Index) bool { return x.Unique && x.Special != "" }
+	return other(w.t.Table.PrimaryKey) || slices.ContainsFunc(w.t.Table.Unique, other) || slices.ContainsFunc(w.t.Table.Indexes, special)
 }
 
 // onDuplicate writes what becomes of a row that is stored: its values are replaced, if it has the key.
@@ -141,6 +143,7 @@ func (w *mysqlWriter) duplicate(columns []int, value func(c int) string) string 
 			set = append(set, w.name+"."+w.column(c)+" = "+value(c))
 		}
 	}
+	set = append(set, w.asTheyWere(w.name+".", columns)...)
 	return " ON DUPLICATE KEY UPDATE " + strings.Join(set, ", ")
 }
 

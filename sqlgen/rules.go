@@ -116,9 +116,25 @@ func (r *Rules) indexes(source []schema.Index) []schema.Index {
 		if len(columns) < len(x.Columns) {
 			continue
 		}
-		x.Columns = columns
+		x.Columns, x.Parts = columns, r.parts(x.Parts)
 		x.Unique = x.Unique && r.Delete != DeleteSoft
 		out = append(out, x)
+	}
+	return out
+}
+
+// parts returns an index's parts by the target's names of columns. Those in an expression's text would not be: where a rule has other
+// names than the source, of an index over an expression nothing is left but that it is one.
+func (r *Rules) parts(source []schema.IndexPart) []schema.IndexPart {
+	var out []schema.IndexPart
+	for _, p := range source {
+		if p.Expression != "" && len(r.Rename)+len(r.Exclude) > 0 {
+			return nil
+		}
+		if p.Column != "" {
+			p.Column, _ = r.named(p.Column)
+		}
+		out = append(out, p)
 	}
 	return out
 }

@@ -32,9 +32,13 @@ func checkMySQLTarget(ctx context.Context, c *config, tables []knownTable, maxMe
 		return
 	}
 	f.ok("target", "%s %s, database %s, user %s", facts.Server, facts.Version, facts.Database, facts.User)
-	if facts.OwnTables {
+	switch {
+	case len(facts.OwnDenied) > 0 && (facts.Unsure || len(facts.Missing) == 0): // or else grants/missing says it
+		f.fail("own tables/grants", "GRANT SELECT, INSERT, UPDATE, DELETE on "+facts.Database+" or on its tables replicator_*; see docs/grants.md",
+			"user %s may not %s in database %s, where the replicator keeps its own tables", facts.User, few(facts.OwnDenied, 10), facts.Database)
+	case facts.OwnTables:
 		f.ok("own tables", "the tables replicator_* are there")
-	} else {
+	default:
 		f.ok("own tables", "the tables replicator_* will be created by run")
 	}
 	checkXA(ctx, c, sink, f)

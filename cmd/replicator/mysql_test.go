@@ -248,8 +248,16 @@ func TestMySQLTargetIsChecked(t *testing.T) {
 		find("ALTER DATABASE checked CHARACTER SET utf8mb4; CREATE TRIGGER checked.note AFTER INSERT ON checked.pay FOR EACH ROW SET @x = 1", "triggers/fire")
 		find("DROP TRIGGER checked.note; ALTER TABLE checked.pay ENGINE = MyISAM", "tables/unusable")
 		find("ALTER TABLE checked.pay ENGINE = InnoDB; REVOKE DELETE ON checked.* FROM app@'127.0.0.1'", "grants/missing")
-		find("CREATE ROLE deleter; GRANT deleter TO app@'127.0.0.1'", "grants/unsure")
-		r.execMySQL(t, "GRANT ALL ON checked.* TO app@'127.0.0.1'")
+		find("CREATE ROLE deleter; GRANT deleter TO app@'127.0.0.1'", "grants/unsure own tables/grants")
+		for _, table := range []string{"pipelines", "checkpoints", "witness", "log", "schema_version", "dead_letters"} {
+			r.execMySQL(t, "CREATE TABLE checked.replicator_"+table+" (pipeline int)")
+			r.execMySQL(t, "GRANT DELETE ON checked.replicator_"+table+" TO app@'127.0.0.1'")
+		}
+		find("", "grants/unsure")
+		find("REVOKE DELETE ON checked.replicator_log FROM app@'127.0.0.1'", "grants/unsure own tables/grants")
+		find("REVOKE DELETE ON checked.replicator_witness FROM app@'127.0.0.1'; GRANT ALL ON checked.* TO app@'127.0.0.1'; REVOKE deleter FROM app@'127.0.0.1'", "")
+		r.execMySQL(t, "DROP TABLE checked.replicator_pipelines, checked.replicator_checkpoints, checked.replicator_witness, checked.replicator_log, "+
+			"checked.replicator_schema_version, checked.replicator_dead_letters")
 		if got, want := facts[migrationFacts](t, 0, "migrate", "status", "--config", file), (migrationFacts{Current: 0, Latest: 2}); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}

@@ -1,6 +1,7 @@
 package mysqlddl
 
 import (
+	"slices"
 	"strings"
 
 	"vitess.io/vitess/go/vt/sqlparser"
@@ -80,6 +81,10 @@ func (r *reader) option(c *schema.Change, option sqlparser.AlterOption) {
 		r.column(c, o.NewColDefinition)
 	case *sqlparser.RenameColumn:
 		rename(c, o.OldName, o.NewName.Name.String())
+	case *sqlparser.AlterColumn:
+		if o.Invisible != nil {
+			c.Attributes = append(c.Attributes, schema.Attributes{Column: o.Column.Name.String(), Invisible: *o.Invisible, Shown: true})
+		}
 	case *sqlparser.AddIndexDefinition:
 		r.index(c, o.IndexDefinition)
 	case *sqlparser.AddConstraintDefinition:
@@ -122,6 +127,11 @@ func (r *reader) column(c *schema.Change, col *sqlparser.ColumnDefinition) {
 		return
 	}
 	name := col.Name.String()
+	a := schema.Attributes{Column: name, OnUpdate: col.Type.Options.OnUpdate != nil}
+	a.Invisible = col.Type.Options.Invisible != nil && *col.Type.Options.Invisible
+	if a.Invisible || a.OnUpdate || c.Kind != schema.CreateTable && !slices.Contains(c.Added, name) {
+		c.Attributes = append(c.Attributes, a)
+	}
 	switch col.Type.Options.KeyOpt {
 	case sqlparser.ColKeyPrimary, sqlparser.ColKey:
 		c.PrimaryKey = true
@@ -146,22 +156,43 @@ func (r *reader) index(c *schema.Change, x *sqlparser.IndexDefinition) {
 	case sqlparser.IndexTypeUnique:
 		out.Unique = true
 	case sqlparser.IndexTypeFullText:
-		out.Special = "fulltext"
+		out.Special, out.Parser = "fulltext", parserOf(x.Options)
 	case sqlparser.IndexTypeSpatial:
 		out.Special = "spatial"
 	}
+	plain := true
 	for _, col := range x.Columns {
+		part := schema.IndexPart{Column: col.Column.String(), Descending: col.Direction == sqlparser.DescOrder}
 		switch {
 		case col.Expression != nil:
 			out.Special = "expression"
+			part.Expression = sqlparser.CanonicalString(col.Expression)
 		case col.Length != nil && out.Special == "":
 			out.Special = "prefix"
 		}
-		if name := col.Column.String(); name != "" {
-			out.Columns = append(out.Columns, name)
+		if col.Length != nil {
+			part.Length = *col.Length
 		}
+		if part.Column != "" {
+			out.Columns = append(out.Columns, part.Column)
+		}
+		plain = plain && part == schema.IndexPart{Column: part.Column}
+		out.Parts = append(out.Parts, part)
+	}
+	if plain || out.Special == "fulltext" || out.Special == "spatial" {
+		out.Parts = nil
 	}
 	c.Indexes = append(c.Indexes, out)
+}
+
+// parserOf is what splits the texts of a full-text index into words, if it is not what the server has built in.
+func parserOf(options []*sqlparser.IndexOption) string {
+	for _, o := range options {
+		if strings.EqualFold(o.Name, "with parser") {
+			return strings.ToLower(o.String)
+		}
+	}
+	return ""
 }
 
 func (r *reader) constraint(c *schema.Change, k *sqlparser.ConstraintDefinition) {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"replicator/schema"
@@ -77,6 +78,7 @@ FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? ORDER 
 		}
 		c.Type = sqlgen.MySQLType(columnType)
 		c.AutoIncrement = strings.Contains(extra, "auto_increment")
+		c.OnUpdate, c.Invisible = strings.Contains(extra, "on update"), strings.Contains(extra, "invisible")
 		// MariaDB writes a nullable column without a default as one with the default NULL, as an expression.
 		if def.Valid && !c.Generated && (!s.facts.mariaDB || def.String != "NULL") {
 			c.Default = &def.String
@@ -86,43 +88,76 @@ FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? ORDER 
 	return hidden, rows.Err()
 }
 
-// readIndexes reads the primary key and the unique indexes of whole columns.
+// readIndexes reads the primary key and the other indexes, among them the unique ones of whole columns.
 func (s *Sink) readIndexes(ctx context.Context, t *schema.Table, hidden bool) (err error) {
-	const query = `SELECT INDEX_NAME, COLUMN_NAME, SUB_PART IS NULL FROM information_schema.STATISTICS
-WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? AND NON_UNIQUE = 0 ORDER BY INDEX_NAME, SEQ_IN_INDEX`
+	const query = `SELECT INDEX_NAME, NON_UNIQUE = 0, INDEX_TYPE, COALESCE(COLUMN_NAME, ''), COALESCE(SUB_PART, 0), COALESCE(COLLATION, '') = 'D' FROM information_schema.STATISTICS
+WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? ORDER BY INDEX_NAME, SEQ_IN_INDEX`
 	rows, err := s.control.QueryContext(ctx, query, t.Name.Schema, t.Name.Table)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	var names []string
-	columns, partial := map[string][]string{}, map[string]bool{}
+	var indexes []schema.Index
 	for rows.Next() {
-		var index string
-		var column sql.NullString // NULL: an expression
-		var whole bool
-		if err := rows.Scan(&index, &column, &whole); err != nil {
+		var x schema.Index
+		var part schema.IndexPart // without a column: an expression
+		if err := rows.Scan(&x.Name, &x.Unique, &x.Special, &part.Column, &part.Length, &part.Descending); err != nil {
 			return err
 		}
-		if columns[index] == nil {
-			names = append(names, index)
+		if n := len(indexes); n == 0 || indexes[n-1].Name != x.Name {
+			x.Special = specialIndex(x.Special)
+			indexes = append(indexes, x)
 		}
-		columns[index] = append(columns[index], column.String)
-		partial[index] = partial[index] || !whole || !column.Valid
+		addPart(&indexes[len(indexes)-1], part)
 	}
-	for _, name := range names {
+	for _, x := range indexes {
+		if !slices.ContainsFunc(x.Parts, func(p schema.IndexPart) bool { return p != schema.IndexPart{Column: p.Column} }) {
+			x.Parts = nil
+		}
 		switch {
-		case name == "PRIMARY" && hidden:
-		case name == "PRIMARY" && partial[name]:
+		case x.Name == "PRIMARY" && hidden:
+		case x.Name == "PRIMARY" && x.Special != "":
 			s.config.Log.Warn("the primary key has a prefix of a column, so it cannot be used to find rows: set the table's key in the configuration",
 				"table", t.Name.String())
-		case name == "PRIMARY":
-			t.PrimaryKey = columns[name]
-		case !partial[name]:
-			t.Unique = append(t.Unique, columns[name])
+		case x.Name == "PRIMARY":
+			t.PrimaryKey = x.Columns
+		default:
+			t.Indexes = append(t.Indexes, x)
+			if x.Unique && x.Special == "" {
+				t.Unique = append(t.Unique, x.Columns)
+			}
 		}
 	}
 	return rows.Err()
+}
+
+// specialIndex is what an index of the catalog's type is besides a list of columns.
+func specialIndex(indexType string) string {
+	switch strings.ToUpper(indexType) {
+	case "FULLTEXT":
+		return "fulltext"
+	case "SPATIAL", "RTREE":
+		return "spatial"
+	case "BTREE", "HASH":
+		return ""
+	}
+	return strings.ToLower(indexType)
+}
+
+// addPart adds a column or an expression to an index. The catalog gives lengths to spatial ones, which have none.
+func addPart(x *schema.Index, part schema.IndexPart) {
+	switch {
+	case part.Column == "":
+		x.Special = "expression"
+	case x.Special == "" && part.Length > 0:
+		x.Special = "prefix"
+	case x.Special != "prefix" && x.Special != "expression":
+		part.Length = 0
+	}
+	if part.Column != "" {
+		x.Columns = append(x.Columns, part.Column)
+	}
+	x.Parts = append(x.Parts, part)
 }
 
 func (s *Sink) readReferences(ctx context.Context, t *schema.Table) (err error) {

@@ -101,7 +101,7 @@ func noFile(err error) bool {
 // client is gone: what was planned again meanwhile comes too late, and is to be planned once more.
 func overtaken(number uint16) bool {
 	switch number {
-	case errTableExists, errNoColumn, errColumnExists, errSecondKey, errCannotDrop, errNoSuchTable:
+	case errTableExists, errNoColumn, errColumnExists, errIndexExists, errNoIndex, errSecondKey, errCannotDrop, errNoSuchTable:
 		return true
 	}
 	return false

@@ -25,13 +25,17 @@ const (
 	errNoSuchThread      = 1094
 	errNotOwner          = 1095
 	errPacketTooLarge    = 1153
+	errTableDenied       = 1142
+	errColumnDenied      = 1143
 	errNoSuchTable       = 1146
 	errTableExists       = 1050
 	errNoColumn          = 1054
 	errColumnExists      = 1060
+	errIndexExists       = 1061
 	errSecondKey         = 1068
 	errCannotDrop        = 1091
 	errTooManyColumns    = 1117
+	errNoIndex           = 1176
 	errRowTooLarge       = 1118
 	errLockWait          = 1205
 	errDeadlock          = 1213

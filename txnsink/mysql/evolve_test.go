@@ -156,7 +156,7 @@ func TestChangeThatWouldLoseValuesStops(t *testing.T) {
 			}
 		}
 		// An ALTER TABLE that was under way when its connection was lost has ended since.
-		for _, sql := range []string{"ALTER TABLE item ADD COLUMN n int", "ALTER TABLE item DROP COLUMN gone", "ALTER TABLE item RENAME COLUMN gone TO here", "ALTER TABLE items RENAME TO item"} {
+		for _, sql := range []string{"ALTER TABLE item ADD COLUMN n int", "ALTER TABLE item DROP COLUMN gone", "ALTER TABLE item RENAME COLUMN gone TO here", "ALTER TABLE item DROP INDEX gone", "ALTER TABLE item RENAME INDEX gone TO here", "ALTER TABLE item ADD INDEX (n), ADD INDEX n (id)", "ALTER TABLE items RENAME TO item"} {
 			if err := s.Define(t.Context(), txnsink.Definition{Pipeline: "p", DDL: []string{sql}}); err == nil || txnsink.Permanent(err) {
 				t.Errorf("%s: %v, want an error that passes when it is planned again", sql, err)
 			}

@@ -19,7 +19,8 @@ type Facts struct {
 	Version   string
 	User      string // the account that the server took the session's user for
 	Database  string
-	OwnTables bool // the replicator's own tables are there and the user may read them
+	OwnTables bool     // the replicator's own tables are there
+	OwnDenied []string // what the user may not do to those, as in "UPDATE on replicator_witness"
 
 	Charset       string // of the database
 	MaxPacket     int64  // max_allowed_packet
@@ -37,7 +38,7 @@ func (s *Sink) Look(ctx context.Context, tables []schema.Name) (Facts, error) {
 	if s.facts.mariaDB {
 		f.Server = "MariaDB"
 	}
-	for _, ask := range []func(context.Context, *Facts) error{s.lookAtServer, s.lookAtClock, s.lookAtGrants} {
+	for _, ask := range []func(context.Context, *Facts) error{s.lookAtServer, s.lookAtClock, s.lookAtGrants, s.lookAtOwnTables} {
 		if err := ask(ctx, &f); err != nil {
 			return f, fmt.Errorf("ask the target about itself: %w", plain(err))
 		}
@@ -113,6 +114,35 @@ func (s *Sink) lookAtGrants(ctx context.Context, f *Facts) (err error) {
 	}
 	f.Missing = missing
 	return rows.Err()
+}
+
+// ownTables are those that replicating reads and writes.
+var ownTables = []string{"replicator_pipelines", "replicator_checkpoints", "replicator_witness", "replicator_log", "replicator_schema_version", "replicator_dead_letters"}
+
+// lookAtOwnTables tries what replicating does to the own tables, each time of no row: roles and privileges of single tables count as the
+// server counts them. A table that is not there is made by run.
+func (s *Sink) lookAtOwnTables(ctx context.Context, f *Facts) error {
+	for _, table := range ownTables {
+		for _, try := range [][2]string{
+			{"SELECT", "SELECT 1 FROM " + table + " WHERE FALSE"},
+			{"INSERT", "INSERT INTO " + table + " SELECT * FROM " + table + " WHERE FALSE"},
+			{"UPDATE", "UPDATE " + table + " SET pipeline = pipeline WHERE FALSE"},
+			{"DELETE", "DELETE FROM " + table + " WHERE FALSE"},
+		} {
+			_, err := s.control.ExecContext(ctx, try[1])
+			denied := number(err) == errTableDenied || number(err) == errColumnDenied
+			switch {
+			case denied:
+				f.OwnDenied = append(f.OwnDenied, try[0]+" on "+table)
+			case err != nil && number(err) != errNoSuchTable && number(err) != errReadOnlyOption: // check says something else of the latter
+				return err
+			}
+			if denied && try[0] == "SELECT" {
+				break // the others read too
+			}
+		}
+	}
+	return nil
 }
 
 // covers says whether a grant on `pattern`.* is one on the database. In the pattern _ and % are wildcards, unless escaped.

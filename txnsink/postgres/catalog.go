@@ -45,29 +45,23 @@ WHERE n.nspname = coalesce(nullif($1, ''), current_schema()) AND c.relname = $2`
 	if kind != "r" && kind != "p" {
 		return nil, permanent("%s is not a table, and only a table can be a target", t.Name)
 	}
-	if err := readColumns(ctx, c, oid, t); err != nil {
-		return nil, err
-	}
-	if err := s.readIndexes(ctx, c, oid, t); err != nil {
-		return nil, err
-	}
-	if err := readReferences(ctx, c, oid, t); err != nil {
-		return nil, err
-	}
-	t.Tied, err = tied(ctx, c, oid)
-	return t, err
+	var b pgx.Batch // one turn for what is asked of each table
+	readColumns(&b, oid, t)
+	s.readIndexes(&b, oid, t)
+	readReferences(&b, oid, t)
+	readTied(&b, oid, t)
+	return t, c.SendBatch(ctx, &b).Close()
 }
 
-// tied says whether this sink's sessions check foreign keys from or to a table: their triggers fire then.
-func tied(ctx context.Context, c *pgx.Conn, oid uint32) (yes bool, err error) {
+// readTied reads whether this sink's sessions check foreign keys from or to a table: their triggers fire then.
+func readTied(b *pgx.Batch, oid uint32, t *schema.Table) {
 	const query = `SELECT current_setting('session_replication_role') <> 'replica' AND EXISTS (
 	SELECT FROM pg_catalog.pg_constraint WHERE contype = 'f' AND $1 IN (conrelid, confrelid))`
-	err = c.QueryRow(ctx, query, oid).Scan(&yes)
-	return yes, err
+	b.Queue(query, oid).QueryRow(func(row pgx.Row) error { return row.Scan(&t.Tied) })
 }
 
 // readColumns reads columns. A domain's own NOT NULL counts as the column's.
-func readColumns(ctx context.Context, c *pgx.Conn, oid uint32, t *schema.Table) error {
+func readColumns(b *pgx.Batch, oid uint32, t *schema.Table) {
 	const query = `SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull OR ty.typnotnull,
 	a.attidentity <> '', a.attgenerated <> '', pg_get_expr(d.adbin, d.adrelid), coalesce(col_description(a.attrelid, a.attnum), ''),
 	coalesce(NOT co.collisdeterministic, false) OR coalesce(base.typname, ty.typname) = 'citext'
@@ -78,27 +72,25 @@ LEFT JOIN pg_catalog.pg_collation co ON co.oid = a.attcollation
 LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum`
-	rows, err := c.Query(ctx, query, oid)
-	if err != nil {
-		return err
-	}
 	var col schema.Column
 	var formatType string
 	var identity bool
 	var def *string
-	_, err = pgx.ForEachRow(rows, []any{&col.Name, &formatType, &col.NotNull, &identity, &col.Generated, &def, &col.Comment, &col.Folds}, func() error {
-		next := col
-		next.Type = sqlgen.PostgresType(formatType)
-		next.AutoIncrement = identity
-		if def != nil && !next.Generated {
-			text := *def
-			next.Default = &text
-			next.AutoIncrement = identity || strings.HasPrefix(text, "nextval(")
-		}
-		t.Columns = append(t.Columns, next)
-		return nil
+	b.Queue(query, oid).Query(func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, []any{&col.Name, &formatType, &col.NotNull, &identity, &col.Generated, &def, &col.Comment, &col.Folds}, func() error {
+			next := col
+			next.Type = sqlgen.PostgresType(formatType)
+			next.AutoIncrement = identity
+			if def != nil && !next.Generated {
+				text := *def
+				next.Default = &text
+				next.AutoIncrement = identity || strings.HasPrefix(text, "nextval(")
+			}
+			t.Columns = append(t.Columns, next)
+			return nil
+		})
+		return err
 	})
-	return err
 }
 
 // readExtensions finds out what PostGIS's and pgvector's types are called here, wherever they are installed: a type that
@@ -127,7 +119,7 @@ WHERE typname IN ('geometry', 'geography', 'vector') AND typtype IN ('b', 'd') O
 
 // readIndexes reads indexes, among them the primary key and the unique ones that ON CONFLICT can use: of plain columns, whole,
 // checked at once.
-func (s *Sink) readIndexes(ctx context.Context, c *pgx.Conn, oid uint32, t *schema.Table) error {
+func (s *Sink) readIndexes(b *pgx.Batch, oid uint32, t *schema.Table) {
 	const query = `SELECT x.relname, i.indisprimary, i.indisunique, i.indimmediate, CASE WHEN i.indexprs IS NOT NULL THEN 'expression'
 	WHEN i.indpred IS NOT NULL THEN 'partial' WHEN m.amname <> 'btree' THEN m.amname ELSE '' END, ARRAY(
 	SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, n)
@@ -136,47 +128,43 @@ func (s *Sink) readIndexes(ctx context.Context, c *pgx.Conn, oid uint32, t *sche
 FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid JOIN pg_catalog.pg_am m ON m.oid = x.relam
 WHERE i.indrelid = $1 AND i.indisvalid
 ORDER BY x.relname`
-	rows, err := c.Query(ctx, query, oid)
-	if err != nil {
-		return err
-	}
 	var x schema.Index
 	var primary, immediate bool
-	_, err = pgx.ForEachRow(rows, []any{&x.Name, &primary, &x.Unique, &immediate, &x.Special, &x.Columns}, func() error {
-		found := x
-		found.Columns = append([]string(nil), x.Columns...)
-		switch {
-		case primary && !immediate:
-			s.config.Log.Warn("the primary key is deferrable, so it cannot be used to find rows: set the table's key in the configuration, "+
-				"or make it NOT DEFERRABLE", "table", t.Name.String())
-		case primary:
-			t.PrimaryKey, t.PrimaryKeyName = found.Columns, found.Name
-		default:
-			t.Indexes = append(t.Indexes, found)
-		}
-		if x.Unique && x.Special == "" && immediate && !primary {
-			t.Unique = append(t.Unique, found.Columns)
-		}
-		return nil
+	b.Queue(query, oid).Query(func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, []any{&x.Name, &primary, &x.Unique, &immediate, &x.Special, &x.Columns}, func() error {
+			found := x
+			found.Columns = append([]string(nil), x.Columns...)
+			switch {
+			case primary && !immediate:
+				s.config.Log.Warn("the primary key is deferrable, so it cannot be used to find rows: set the table's key in the configuration, "+
+					"or make it NOT DEFERRABLE", "table", t.Name.String())
+			case primary:
+				t.PrimaryKey, t.PrimaryKeyName = found.Columns, found.Name
+			default:
+				t.Indexes = append(t.Indexes, found)
+			}
+			if x.Unique && x.Special == "" && immediate && !primary {
+				t.Unique = append(t.Unique, found.Columns)
+			}
+			return nil
+		})
+		return err
 	})
-	return err
 }
 
-func readReferences(ctx context.Context, c *pgx.Conn, oid uint32, t *schema.Table) error {
+func readReferences(b *pgx.Batch, oid uint32, t *schema.Table) {
 	const query = `SELECT DISTINCT n.nspname, r.relname
 FROM pg_catalog.pg_constraint k
 JOIN pg_catalog.pg_class r ON r.oid = k.confrelid
 JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace
 WHERE k.conrelid = $1 AND k.contype = 'f' AND k.confrelid <> k.conrelid
 ORDER BY 1, 2`
-	rows, err := c.Query(ctx, query, oid)
-	if err != nil {
-		return err
-	}
 	var name schema.Name
-	_, err = pgx.ForEachRow(rows, []any{&name.Schema, &name.Table}, func() error {
-		t.References = append(t.References, name)
-		return nil
+	b.Queue(query, oid).Query(func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, []any{&name.Schema, &name.Table}, func() error {
+			t.References = append(t.References, name)
+			return nil
+		})
+		return err
 	})
-	return err
 }

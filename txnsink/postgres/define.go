@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"replicator/txnsink"
 )
@@ -68,21 +69,37 @@ func define(ctx context.Context, tx pgx.Tx, d txnsink.Definition) (string, error
 			return "", err
 		}
 	}
-	for _, sql := range d.DDL {
-		if err := tx.Conn().PgConn().Exec(ctx, sql).Close(); err != nil {
-			return sql, err
-		}
+	if at, err := runAll(ctx, tx.Conn().PgConn(), d.DDL); err != nil {
+		return at, err
 	}
 	const note = `INSERT INTO replicator.schema_version (pipeline, source, target_schema, target_table, state)
-VALUES ($1, $2, $3, $4, $5)
+SELECT $1, * FROM unnest($2::text[], $3::text[], $4::text[], $5::json[])
 ON CONFLICT (pipeline, source) DO UPDATE
 SET target_schema = excluded.target_schema, target_table = excluded.target_table, state = excluded.state, updated = now()`
+	var sources, schemas, names, states []string
 	for _, v := range d.Defined {
-		if _, err := tx.Exec(ctx, note, d.Pipeline, v.Source, v.Target.Schema, v.Target.Table, v.State); err != nil {
-			return "", err
+		sources, schemas, names, states = append(sources, v.Source), append(schemas, v.Target.Schema), append(names, v.Target.Table), append(states, v.State)
+	}
+	if len(sources) == 0 {
+		return "", nil
+	}
+	_, err := tx.Exec(ctx, note, d.Pipeline, sources, schemas, names, states)
+	return "", err
+}
+
+// runAll runs statements in one turn. It returns the one that failed.
+func runAll(ctx context.Context, c *pgconn.PgConn, statements []string) (string, error) {
+	if len(statements) == 0 {
+		return "", nil
+	}
+	done := 0
+	results := c.Exec(ctx, strings.Join(statements, ";\n"))
+	for results.NextResult() {
+		if _, err := results.ResultReader().Close(); err == nil {
+			done++
 		}
 	}
-	return "", nil
+	return statements[min(done, len(statements)-1)], results.Close()
 }
 
 // keepOut returns ErrFenced if a later epoch is at work, and otherwise keeps it out until the transaction ends: Fence locks

@@ -69,8 +69,9 @@ fuzz: ## every fuzz target for FUZZTIME (30s)
 	done
 
 .PHONY: bench
-bench: ## every benchmark, with allocations
-	go test -run '^$$' -bench . -benchmem ./...
+bench: ## every benchmark, as tables of docs/performance.md; BENCH (.) and BENCHTIME (1s) as in go test
+	@echo "$$(date +%F), $$(go version | cut -d' ' -f3), $$(nproc) cores, load average $$(cut -d' ' -f1 /proc/loadavg 2>/dev/null || echo unknown)"
+	@go test -run '^$$' -bench '$(or $(BENCH),.)' -benchtime $(or $(BENCHTIME),1s) -benchmem $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...) | awk -f e2e/bench/table.awk
 
 .PHONY: bench-peers
 bench-peers: build ## beside Debezium's JDBC sink, Flink and the database's own limit, on the real stack; `ratio NAME VALUE` lines

@@ -21,7 +21,8 @@ import (
 
 // BenchmarkPipeline is a whole run, from records to PostgreSQL's statements, which go nowhere: what an event costs this program,
 // and how that grows. ns/event is of the processor's time, of all cores, the collector's included. Each line changes one of the
-// events, the columns of a table, the tables, the partitions, the rows of a checkpoint and the lanes of the first.
+// events, the columns of a table, the tables, the partitions, the rows of a checkpoint, the lanes and, where they are kept whole, the
+// events of a source's transaction of the first.
 func BenchmarkPipeline(b *testing.B) {
 	first := load{events: 20_000, columns: 8, tables: 1, partitions: 1, rows: 10_000, lanes: 1}
 	for _, change := range []func(*load){
@@ -34,6 +35,9 @@ func BenchmarkPipeline(b *testing.B) {
 		func(l *load) { l.rows = 100 },
 		func(l *load) { l.rows = 100_000 },
 		func(l *load) { l.lanes = 4 },
+		func(l *load) { l.transaction = 10 },
+		func(l *load) { l.transaction = 1_000 },
+		func(l *load) { l.transaction = l.events },
 	} {
 		l := first
 		change(&l)
@@ -41,22 +45,30 @@ func BenchmarkPipeline(b *testing.B) {
 	}
 }
 
-// load is what a benchmark's pipeline has to do: inserts, then as many updates of the same rows.
-type load struct{ events, columns, tables, partitions, rows, lanes int }
+// load is what a benchmark's pipeline has to do: inserts, then as many updates of the same rows. transaction: of so many events, of one
+// table; 0: the source's transactions are not kept whole.
+type load struct{ events, columns, tables, partitions, rows, lanes, transaction int }
 
 func (l load) String() string {
-	return fmt.Sprintf("events=%d/columns=%d/tables=%d/partitions=%d/rows=%d/lanes=%d", l.events, l.columns, l.tables, l.partitions, l.rows, l.lanes)
+	return fmt.Sprintf("events=%d/columns=%d/tables=%d/partitions=%d/rows=%d/lanes=%d/transaction=%d",
+		l.events, l.columns, l.tables, l.partitions, l.rows, l.lanes, l.transaction)
 }
 
 func (l load) run(b *testing.B) {
 	source := l.source()
+	var whole *checkpoint.WholeTransactions
+	if l.transaction > 0 {
+		whole = &checkpoint.WholeTransactions{
+			Topic: transactionTopic.Topic, Wait: time.Minute, Broken: checkpoint.StopAtBroken, Memory: 1 << 30, Dir: b.TempDir(),
+		}
+	}
 	b.ReportAllocs()
 	began := processorTime(b)
 	for b.Loop() {
 		err := checkpoint.Run(b.Context(), checkpoint.Config{
 			Pipeline: "p", Delivery: checkpoint.TwoPhase, Interval: time.Minute, MinInterval: time.Minute, Rows: l.rows, Bytes: 1 << 30, Retain: 3,
 			Workers: l.lanes, Source: source, Sink: l.sink(), Store: &memoryStore{}, Log: slog.New(slog.DiscardHandler),
-			Decoder: debezium.NewDecoder(debezium.DecoderConfig{}), Deduplicate: true, UntilCaughtUp: true,
+			Decoder: debezium.NewDecoder(debezium.DecoderConfig{}), Deduplicate: true, UntilCaughtUp: true, Whole: whole,
 		})
 		if err != nil {
 			b.Fatal(err)
@@ -72,6 +84,7 @@ func (l load) table(i int) string { return fmt.Sprintf("t%d", i) }
 func (l load) source() *memoryLog {
 	log := &memoryLog{}
 	values := map[debezium.Partition][]string{}
+	var markers []string
 	for i := range l.events {
 		id, table, op := i%(l.events/2), l.table(i%l.tables), "c"
 		if i >= l.events/2 {
@@ -87,11 +100,22 @@ func (l load) source() *memoryLog {
 			before = strings.ReplaceAll(row, fmt.Sprintf(" of %d", i), fmt.Sprintf(" of %d", id))
 		}
 		p := debezium.Partition{Topic: "s.d." + table, ID: int32(id % l.partitions)}
-		values[p] = append(values[p], rowAt(i+1, table, op, before, row))
+		value := rowAt(i+1, table, op, before, row)
+		if l.transaction > 0 {
+			n, order := i/l.transaction, i%l.transaction+1
+			value = fmt.Sprintf(`%s,"transaction":{"id":"u:%d","total_order":%d,"data_collection_order":%d}}`, strings.TrimSuffix(value, "}"), n, order, order)
+			if order == l.transaction || i == l.events-1 {
+				markers = append(markers, began(n), ended(n, counted(table, order)))
+			}
+		}
+		values[p] = append(values[p], value)
 		if len(values[p]) == 200 {
 			log.add(p, 0, values[p]...)
 			values[p] = nil
 		}
+	}
+	if len(markers) > 0 {
+		log.add(transactionTopic, 0, markers...)
 	}
 	for p, rest := range values {
 		if len(rest) > 0 {

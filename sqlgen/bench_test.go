@@ -49,10 +49,28 @@ func orderEvents(n int) []debezium.Event {
 	return out
 }
 
+// BenchmarkFold folds the events of new rows into statements.
 func BenchmarkFold(b *testing.B) {
-	target := mustTarget(b, orderTable())
+	mysql := orderTable()
+	for i, native := range []string{"bigint", "int", "varchar(20)", "decimal(12,2)", "datetime(6)", "timestamp(6)", "double", "text"} {
+		mysql.Columns[i].Type = MySQLType(native)
+	}
+	for _, c := range []struct {
+		name    string
+		dialect Dialect
+		table   schema.Table
+	}{{"postgres", Postgres{}, orderTable()}, {"mysql", MySQL{}, mysql}} {
+		b.Run("dialect="+c.name, func(b *testing.B) { benchmarkFold(b, c.dialect, c.table) })
+	}
+}
+
+func benchmarkFold(b *testing.B, d Dialect, table schema.Table) {
+	target, err := NewTarget(d, table, TargetConfig{})
+	if err != nil {
+		b.Fatal(err)
+	}
 	events := orderEvents(10_000)
-	batch := NewBatch(Postgres{})
+	batch := NewBatch(d)
 	b.ReportAllocs()
 	for b.Loop() {
 		for i := range events {

@@ -22,6 +22,7 @@ import (
 type MySQL struct {
 	MariaDB bool
 	Vector  bool // the server has the type VECTOR: MySQL 9.0, MariaDB 11.7
+	Load    bool // the sender can have LOAD DATA LOCAL read a [Statement.Data]
 	// MaxPacket is the server's max_allowed_packet; 0 is 16 MiB. A statement of several rows is never longer. One of
 	// a single row may be: whoever sends it must look.
 	MaxPacket int

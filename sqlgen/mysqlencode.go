@@ -84,6 +84,9 @@ func (e *mysqlEncoder) integer(r mysqlRange) Encoder {
 		return nil
 	}
 	return func(dst []byte, v *debezium.Value) ([]byte, error) {
+		if v.Kind == debezium.IntValue && e.m.sense == senseInt && v.Num >= r.least && (v.Num < 0 || uint64(v.Num) <= r.most) {
+			return strconv.AppendInt(dst, v.Num, 10), nil // as most are
+		}
 		d, err := number(v)
 		if err != nil {
 			return dst, err
@@ -223,7 +226,8 @@ func mysqlDay(days int64) error {
 }
 
 func appendMySQLDay(dst []byte, days int64) []byte {
-	day := appendDays(nil, days+epochDays)
+	var room [16]byte
+	day := appendDays(room[:0], days+epochDays)
 	if eraLen(day) > 0 { // year 0 is 1 BC
 		return append(append(dst, "0000"...), day[4:10]...)
 	}

@@ -86,7 +86,7 @@ func mysqlAddress(tb testing.TB, kind mysqlserver.Kind) (address, database strin
 	servers.Lock()
 	defer servers.Unlock()
 	if servers.running[kind] == nil && servers.failed[kind] == nil {
-		s, err := mysqlserver.Start(context.Background(), mysqlserver.Config{Kind: kind})
+		s, err := mysqlserver.Start(context.Background(), mysqlserver.Config{Kind: kind, Settings: map[string]string{"local-infile": "ON"}})
 		if err != nil {
 			servers.failed[kind] = err
 		} else {

@@ -32,7 +32,12 @@ func (m MySQL) Statements(t *Target, c Changes) []Statement {
 	w.release(upserts, c.Updates, c.Marks)
 	w.updates(c.Updates, true)
 	w.updates(c.Marks, false)
-	w.upserts(upserts)
+	created := 0
+	if w.Load {
+		created = len(upserts) - len(c.Upserts) + c.Created
+	}
+	w.upserts(upserts[:created], true)
+	w.upserts(upserts[created:], false)
 	return w.out
 }
 
@@ -276,7 +281,7 @@ func (w *mysqlWriter) asTheyWere(prefix string, columns []int) []string {
 // inserts adds rows to a table without a key.
 func (w *mysqlWriter) inserts(rows []Row) {
 	for _, g := range grouped(len(rows), func(i int) []byte { return rows[i].Data }, isSent) {
-		w.insertGroup(InsertRows, rows, g, "")
+		w.loadOr(InsertRows, rows, g, func(w *mysqlWriter) { w.insertGroup(InsertRows, rows, g, "") })
 	}
 }
 

@@ -7,16 +7,23 @@ import (
 	"replicator/schema"
 )
 
-// upserts inserts rows or replaces their values. Those that release has deleted are inserted.
-func (w *mysqlWriter) upserts(rows []Row) {
+// upserts inserts rows or replaces their values. Those that release has deleted are inserted. created: the target should have none of
+// them.
+func (w *mysqlWriter) upserts(rows []Row, created bool) {
 	for _, g := range grouped(len(rows), func(i int) []byte { return rows[i].Data }, isSent) {
+		rest := ""
 		switch {
-		case !w.uniqueKey():
+		case !w.uniqueKey(): // nothing would refuse a row that is there
 			w.upsertWithoutIndex(rows, g)
-		case w.anew(g):
-			w.insertGroup(UpsertRows, rows, g, "")
-		default:
-			w.insertGroup(UpsertRows, rows, g, w.onDuplicate(g))
+			continue
+		case !w.anew(g):
+			rest = w.onDuplicate(g)
+		}
+		insert := func(w *mysqlWriter) { w.insertGroup(UpsertRows, rows, g, rest) }
+		if created {
+			w.loadOr(UpsertRows, rows, g, insert)
+		} else {
+			insert(w)
 		}
 	}
 }

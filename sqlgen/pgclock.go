@@ -1,7 +1,6 @@
 package sqlgen
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 
@@ -43,10 +42,23 @@ func appendDays(dst []byte, n int64) []byte {
 	if mp >= 10 {
 		month, year = mp-9, year+1
 	}
+	bc := ""
 	if year < 1 {
-		return fmt.Appendf(dst, "%04d-%02d-%02d BC", 1-year, month, day)
+		year, bc = 1-year, " BC"
 	}
-	return fmt.Appendf(dst, "%04d-%02d-%02d", year, month, day)
+	dst = append(appendPadded(dst, uint64(year), 4), '-')
+	dst = append(appendPadded(dst, uint64(month), 2), '-')
+	return append(appendPadded(dst, uint64(day), 2), bc...)
+}
+
+// appendPadded writes n in at least so many digits.
+func appendPadded(dst []byte, n uint64, width int) []byte {
+	var room [20]byte
+	digits := strconv.AppendUint(room[:0], n, 10)
+	for range width - len(digits) {
+		dst = append(dst, '0')
+	}
+	return append(dst, digits...)
 }
 
 // appendDatetime writes a wall clock as ISO text, in PostgreSQL's form with a blank.
@@ -113,14 +125,14 @@ func appendMicros(dst []byte, n int64) []byte {
 		dst, u = append(dst, '-'), -u
 	}
 	sec := u / 1_000_000
-	dst = fmt.Appendf(dst, "%02d:%02d:%02d", sec/3600, sec/60%60, sec%60)
+	dst = append(appendPadded(dst, sec/3600, 2), ':')
+	dst = append(appendPadded(dst, sec/60%60, 2), ':')
+	dst = appendPadded(dst, sec%60, 2)
 	if frac := u % 1_000_000; frac != 0 {
-		dst = append(dst, '.')
-		digits := strconv.FormatUint(1_000_000+frac, 10)[1:]
-		for digits[len(digits)-1] == '0' {
-			digits = digits[:len(digits)-1]
+		dst = appendPadded(append(dst, '.'), frac, 6)
+		for dst[len(dst)-1] == '0' {
+			dst = dst[:len(dst)-1]
 		}
-		dst = append(dst, digits...)
 	}
 	return dst
 }

@@ -25,10 +25,11 @@ type Statement struct {
 	Slice func(i, j int) Statement
 
 	// Instead makes statements of the same effect that always do, for one that is faster and may not do: the sink runs
-	// them when it affects fewer rows than Want or, having undone it, when it is refused and has Data. nil: there are none.
+	// them when it affects fewer rows than Want or, having undone it, when it has Data and is refused or warned of. nil: there
+	// are none.
 	Instead func() []Statement
-	// Data is what the statement reads, as PostgreSQL's COPY does; nil: nothing. Such a statement has no Args, Origin
-	// and Slice.
+	// Data is what the statement reads, as PostgreSQL's COPY and MySQL's LOAD DATA do; nil: nothing. Such a statement has no
+	// Args, Origin and Slice.
 	Data func() io.Reader
 	// Exchange is shared by the statements of a table that a unique index can refuse because rows trade its values; nil:
 	// the statement is none of them.

@@ -15,6 +15,7 @@ func (t *txn) Apply(ctx context.Context, batch []sqlgen.Statement) error {
 	if err := t.usable(); err != nil {
 		return err
 	}
+	batch = t.session.cautions.Choose(batch)
 	for i := range batch {
 		if err := t.apply(ctx, &batch[i]); err != nil {
 			return t.fail(ctx, err)
@@ -26,6 +27,9 @@ func (t *txn) Apply(ctx context.Context, batch []sqlgen.Statement) error {
 func (t *txn) apply(ctx context.Context, s *sqlgen.Statement) error {
 	if err := t.begin(ctx); err != nil {
 		return err
+	}
+	if s.Data != nil {
+		return t.load(ctx, s)
 	}
 	// One that succeeds on too few rows has changed the others.
 	if s.Want >= 0 && s.Slice != nil {

@@ -92,6 +92,8 @@ type facts struct {
 	maxPacket int
 	// detaches says whether a session is free after XA PREPARE.
 	detaches bool
+	// loads says whether LOAD DATA LOCAL works, and within a transaction: Galera can be set to commit it in parts.
+	loads bool
 }
 
 // The first versions that are served: MySQL's aliases of rows, and what is tried of MariaDB.

@@ -22,6 +22,11 @@
 // A statement's error leaves an XA transaction usable without that statement, and it could be prepared. So the first error ends
 // it: only Abort may follow, which rolls back and closes the session.
 //
+// # New rows
+//
+// They are loaded by LOAD DATA LOCAL where the server has local_infile on (load.go). It costs the server half of an INSERT and judges nothing:
+// what it skips or bends becomes a warning. So it stands only without one, and else an INSERT judges.
+//
 // # Names
 //
 // A transaction is called replicator:<pipeline> (gtrid) and :<epoch>:<checkpoint>:<worker>@<database> (bqual), each within 64

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	var started []*mysqlserver.Server
 	for _, kind := range mysqlserver.Kinds() {
 		servers[kind] = sync.OnceValues(func() (*mysqlserver.Server, error) {
-			s, err := mysqlserver.Start(context.Background(), mysqlserver.Config{Kind: kind})
+			s, err := mysqlserver.Start(context.Background(), mysqlserver.Config{Kind: kind, Settings: map[string]string{"local-infile": "ON"}})
 			if err == nil {
 				mu.Lock()
 				started = append(started, s)
@@ -81,7 +81,7 @@ func ownServer(t *testing.T, kind mysqlserver.Kind, settings map[string]string) 
 var databases atomic.Int64
 
 // newDatabase returns the URL of a new database with the own tables.
-func newDatabase(t *testing.T, server *mysqlserver.Server) string {
+func newDatabase(t testing.TB, server *mysqlserver.Server) string {
 	t.Helper()
 	name := fmt.Sprintf("t%d", databases.Add(1))
 	if err := server.CreateDatabase(t.Context(), name); err != nil {
@@ -94,7 +94,7 @@ func newDatabase(t *testing.T, server *mysqlserver.Server) string {
 }
 
 // pool opens a pool for a test's own eyes.
-func pool(t *testing.T, url string) *sql.DB {
+func pool(t testing.TB, url string) *sql.DB {
 	t.Helper()
 	db, err := OpenDB(url, nil, defaultLockTimeout)
 	if err != nil {
@@ -109,7 +109,7 @@ func pool(t *testing.T, url string) *sql.DB {
 }
 
 // execute runs statements on one session, which is closed after them.
-func execute(t *testing.T, url string, statements ...string) {
+func execute(t testing.TB, url string, statements ...string) {
 	t.Helper()
 	db := pool(t, url)
 	conn, err := db.Conn(t.Context())
@@ -130,7 +130,7 @@ func execute(t *testing.T, url string, statements ...string) {
 }
 
 // query returns the rows of a query as text, values joined by "|", sorted.
-func query(t *testing.T, url, text string) []string {
+func query(t testing.TB, url, text string) []string {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	rows, err := pool(t, url).QueryContext(ctx, text)
@@ -167,7 +167,7 @@ func query(t *testing.T, url, text string) []string {
 	return out
 }
 
-func open(t *testing.T, c Config) *Sink {
+func open(t testing.TB, c Config) *Sink {
 	t.Helper()
 	s, err := Open(t.Context(), c)
 	if err != nil {

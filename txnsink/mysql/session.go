@@ -19,6 +19,8 @@ type session struct {
 	sink *Sink
 	conn *sql.Conn
 	id   int64 // the server's
+
+	cautions txnsink.Cautions
 }
 
 // openSession opens the session of the ID's worker in its epoch. A process that was fenced meanwhile gets none: the lock is

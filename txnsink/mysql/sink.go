@@ -83,6 +83,11 @@ func connect(ctx context.Context, c Config, driver *mysql.Config) (*Sink, error)
 	if s.facts, err = look(ctx, control); err != nil {
 		return nil, errors.Join(fmt.Errorf("connect to the target: %w", err), s.Close())
 	}
+	settings, err := s.variables(ctx, "local_infile", "wsrep_load_data_splitting")
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("connect to the target: %w", plain(err)), s.Close())
+	}
+	s.facts.loads = settings["local_infile"] == "ON" && settings["wsrep_load_data_splitting"] != "ON"
 	s.database = databaseHash(s.facts.database)
 	return s, nil
 }
@@ -93,7 +98,7 @@ func (s *Sink) Dialect() sqlgen.Dialect {
 	if s.facts.mariaDB {
 		vector = vectorMariaDB
 	}
-	return sqlgen.MySQL{MariaDB: s.facts.mariaDB, Vector: s.facts.number >= vector, MaxPacket: s.facts.maxPacket}
+	return sqlgen.MySQL{MariaDB: s.facts.mariaDB, Vector: s.facts.number >= vector, Load: s.facts.loads, MaxPacket: s.facts.maxPacket}
 }
 
 // Begin opens a transaction on the worker's session. Fence must have been given the ID's epoch.

@@ -24,7 +24,7 @@ func (t *txn) Apply(ctx context.Context, batch []sqlgen.Statement) error {
 	if err := t.session.trim(ctx); err != nil {
 		return t.fail(ctx, err)
 	}
-	if err := t.applyAll(ctx, t.session.choose(batch)); err != nil {
+	if err := t.applyAll(ctx, t.session.cautions.Choose(batch)); err != nil {
 		return t.fail(ctx, err)
 	}
 	return nil
@@ -200,7 +200,7 @@ func (t *txn) complete(ctx context.Context, batch []sqlgen.Statement, tags []pgc
 			continue
 		}
 		short := tags[i].RowsAffected() != s.Want
-		t.session.tried(s.SQL, !short)
+		t.session.cautions.Tried(s.SQL, !short)
 		if short {
 			if err := t.sendAll(ctx, s.Instead()); err != nil {
 				return err
@@ -245,7 +245,7 @@ func (t *txn) copy(ctx context.Context, batch []sqlgen.Statement) error {
 	if err == nil && tag.RowsAffected() != int64(s.Rows) {
 		return fmt.Errorf("%q took %d of %d rows", s.SQL, tag.RowsAffected(), s.Rows)
 	}
-	t.session.tried(s.SQL, err == nil)
+	t.session.cautions.Tried(s.SQL, err == nil)
 	if err == nil || code(err) == "" {
 		return err
 	}

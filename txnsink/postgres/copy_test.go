@@ -124,25 +124,6 @@ func TestRowsThatAreThereAlreadyAreReplacedAfterACopyIsRefused(t *testing.T) {
 	}
 }
 
-func TestACopyThatIsRefusedAgainAndAgainIsTriedEverMoreRarely(t *testing.T) {
-	t.Parallel()
-	c := &session{}
-	var tried []int
-	for i := range 20 {
-		if c.worth("COPY t") {
-			tried = append(tried, i)
-			c.tried("COPY t", false)
-		}
-	}
-	if want := []int{0, 2, 5, 10, 19}; !slices.Equal(tried, want) {
-		t.Errorf("got %v, want %v", tried, want)
-	}
-	c.tried("COPY t", true)
-	if !c.worth("COPY t") {
-		t.Error("not tried after it went well")
-	}
-}
-
 func TestRowThatACopyIsRefusedForIsNamed(t *testing.T) {
 	t.Parallel()
 	url := newDatabase(t)

@@ -24,7 +24,7 @@ type session struct {
 	statements map[string]*prepared // by SQL text
 	clock      int64                // counts uses
 	names      int64                // counts names
-	cautions   map[string]*caution  // of statements that did not do, by SQL text
+	cautions   txnsink.Cautions
 }
 
 type prepared struct {
@@ -38,57 +38,6 @@ const planner = `SET enable_seqscan = off;
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
 SET jit = off`
-
-// caution is how long a statement that did not do is not tried again, counted in uses: each failure in a row doubles it, up
-// to maxCaution. A failed one costs the server the work twice, and what makes it fail comes in runs, as when a
-// snapshot is taken again.
-type caution struct{ left, wait int }
-
-const maxCaution = 256
-
-// choose puts in place of statements that have not done lately those that stand instead of them.
-func (c *session) choose(batch []sqlgen.Statement) []sqlgen.Statement {
-	if len(c.cautions) == 0 {
-		return batch
-	}
-	var out []sqlgen.Statement
-	for i := range batch {
-		if batch[i].Instead == nil || c.worth(batch[i].SQL) {
-			out = append(out, batch[i])
-		} else {
-			out = append(out, batch[i].Instead()...)
-		}
-	}
-	return out
-}
-
-// worth says whether a statement is worth trying.
-func (c *session) worth(sql string) bool {
-	k := c.cautions[sql]
-	if k == nil || k.left == 0 {
-		return true
-	}
-	k.left--
-	return false
-}
-
-// tried notes whether a statement has done.
-func (c *session) tried(sql string, did bool) {
-	if did {
-		delete(c.cautions, sql)
-		return
-	}
-	if c.cautions == nil || len(c.cautions) >= maxStatements {
-		c.cautions = make(map[string]*caution)
-	}
-	k := c.cautions[sql]
-	if k == nil {
-		k = &caution{}
-		c.cautions[sql] = k
-	}
-	k.wait = min(max(2*k.wait, 1), maxCaution)
-	k.left = k.wait
-}
 
 // openSession opens the session of the ID's worker in its epoch. A process that was fenced meanwhile gets none.
 func (s *Sink) openSession(ctx context.Context, id txnsink.ID) (*session, error) {

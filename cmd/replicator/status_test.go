@@ -31,8 +31,10 @@ func TestStatusOfARunningPipelineIsShown(t *testing.T) {
 	minuteAgo := time.Now().Add(-time.Minute)
 	pipeline.Observe(checkpoint.SourceTransactions{Waiting: "u:9", Began: minuteAgo, Since: minuteAgo, Behind: 2, Disk: 30})
 	code, stdout, stderr := call(t, "status", "--url", server.URL)
-	for _, want := range []string{"pipeline     shop, running\n", "checkpoint   7", "lag          3 offsets", "events       12", "committed    10\n", "waiting      2 rows",
-		"to be whole  3 transactions of the source wait, the oldest, u:9, for 1m", "; 30 bytes of them are on disk\n"} {
+	for _, want := range []string{
+		"pipeline     shop, running\n", "checkpoint   7", "lag          3 offsets", "events       12", "committed    10\n", "waiting      2 rows",
+		"to be whole  3 transactions of the source wait, the oldest, u:9, for 1m", "; 30 bytes of them are on disk\n",
+	} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in\n%s", want, stdout)
 		}

@@ -230,6 +230,20 @@ func (w *scaleWorld) add(ctx context.Context) {
 	}}
 	w.change = func(c *checkpoint.Cluster) {
 		c.Observe = w.l.observe
+		p := c.Group.(processGroup).p
+		p.lag = func() { time.Sleep(targetTakes) }
+		p.die = func() {
+			store.mu.Lock()
+			store.dead = true
+			store.mu.Unlock()
+			mu.Lock()
+			defer mu.Unlock()
+			for _, s := range sessions {
+				if err := s.Close(); err != nil {
+					panic(err)
+				}
+			}
+		}
 		open := c.Open
 		c.Open = func(ctx context.Context, pipeline string, slot int) (checkpoint.Config, func() error, error) {
 			config, done, err := open(ctx, pipeline, slot)
@@ -255,19 +269,6 @@ func (w *scaleWorld) add(ctx context.Context) {
 	}
 	ctx, w.quit[who] = context.WithCancel(ctx)
 	w.all[who] = w.join(ctx, fault{})
-	w.all[who].lag = func() { time.Sleep(targetTakes) }
-	w.all[who].die = func() {
-		store.mu.Lock()
-		store.dead = true
-		store.mu.Unlock()
-		mu.Lock()
-		defer mu.Unlock()
-		for _, s := range sessions {
-			if err := s.Close(); err != nil {
-				panic(err)
-			}
-		}
-	}
 }
 
 // until waits until the slots are even among the processes.
@@ -280,7 +281,7 @@ func (w *scaleWorld) until(t *testing.T) time.Duration {
 	began := time.Now()
 	for !w.l.even(w.slots, who...) {
 		if time.Since(began) > 10*time.Minute {
-			t.Fatalf("%+v: not even: %v, errors %v", w.size, w.l.by, w.ended())
+			t.Fatalf("%+v: not even: %v, errors %v", w.size, w.l.begin(), w.ended())
 		}
 		time.Sleep(50 * time.Millisecond) // of the bubble's time
 	}

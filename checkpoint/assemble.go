@@ -82,6 +82,7 @@ type txn struct {
 	at      debezium.LogPosition // of its last event
 	hasAt   bool
 	tsMs    int64
+	began   time.Time // when something of it came first
 	changed time.Time
 	came    time.Time // as job.came, of the last of it
 	settled settle
@@ -275,8 +276,12 @@ func (a *assembler) noteAlone(m *label, e *debezium.Event) error {
 		}
 	default:
 		if a.Whole.Broken == StopAtBroken {
-			return permanent(fmt.Errorf("record %v offset %d does not say which transaction of the source it is of: set provide.transaction.metadata: true "+
-				"on the connector (rows without an envelope do not carry it), or source_transactions: ignore", e.Partition, e.Offset))
+			do := "set provide.transaction.metadata: true on the connector"
+			if e.Flat {
+				do = "it is flattened, and such a row never does; leave out the connector's transform ExtractNewRecordState"
+			}
+			return permanent(fmt.Errorf("record %v offset %d does not say which transaction of the source it is of: %s, or set source_transactions: ignore",
+				e.Partition, e.Offset, do))
 		}
 		if a.told.Without == 0 {
 			a.Log.Warn("rows do not say which transaction of the source they are of, and are applied as they come",
@@ -296,7 +301,8 @@ func (a *assembler) newTxn(id string) *txn {
 		}
 	}
 	id = strings.Clone(id) // not to hold on to the record
-	t := &txn{id: id, parts: map[*stream]*txnPart{}, changed: time.Now(), over: a.past[id]}
+	now := time.Now()
+	t := &txn{id: id, parts: map[*stream]*txnPart{}, began: now, changed: now, over: a.past[id]}
 	a.txns[id] = t
 	return t
 }

@@ -22,9 +22,10 @@ import (
 //	origin: what lanes are ahead not taken over     TestAPipelineThatRanAloneGoesOnAsACluster/one-phase
 //	origin: what was seen not taken over            TestAPipelineThatRanAloneGoesOnAsACluster
 //	SlotOf: another function                        TestSlotOf
+//	drop: join before the runs have ended           TestAProcessThatWasPutOutJoinsWithNothing
+//	runSlot, begin: begin without a beat            TestASlotBeginsOnlyWhenTheGroupConfirms
 //
-// A member that does not wait for its runs to end when it was put out, or begins one without a beat, does no harm that can be seen
-// here: the store and the sink fence it.
+// The last two do no harm to what is written, as the store and the sink fence such a process: those tests look at what it begins.
 
 const (
 	session = 10 * time.Second
@@ -74,7 +75,7 @@ func (w *clusterWorld) join(ctx context.Context, f fault) *process {
 		}
 	}}
 	c := checkpoint.Cluster{
-		Pipeline: "p", Slots: slots, Source: "k", Session: session, Group: processGroup{&memoryGroup{c: w.group}, p},
+		Pipeline: "p", Slots: w.group.slots, Source: "k", Session: session, Group: processGroup{&memoryGroup{c: w.group}, p},
 		Open: func(_ context.Context, pipeline string, slot int) (checkpoint.Config, func() error, error) {
 			sink := w.database.Sink()
 			mu.Lock()
@@ -82,7 +83,7 @@ func (w *clusterWorld) join(ctx context.Context, f fault) *process {
 			mu.Unlock()
 			part := &memoryLog{partitions: map[debezium.Partition][]debezium.Batch{}}
 			for at, batches := range w.log.partitions {
-				if slot == checkpoint.Whole || checkpoint.SlotOf(at, slots) == slot {
+				if slot == checkpoint.Whole || checkpoint.SlotOf(at, w.group.slots) == slot {
 					part.partitions[at] = batches
 				}
 			}

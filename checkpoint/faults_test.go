@@ -40,6 +40,7 @@ type process struct {
 	hitAt time.Time        // when the fault happened
 	thaw  <-chan time.Time // until then the process is frozen; nil: it never was
 	die   func()           // what the world does when the process dies: its sessions end
+	lag   func()           // how long a call takes; nil: no time
 }
 
 func (p *process) call(do func() error) error {
@@ -81,6 +82,14 @@ func (p *process) call(do func() error) error {
 	return errFault
 }
 
+// kill ends the process between two calls.
+func (p *process) kill() {
+	p.mu.Lock()
+	p.dead = true
+	p.mu.Unlock()
+	p.die()
+}
+
 // stop freezes the process, as SIGSTOP does until SIGCONT.
 func (p *process) stop() {
 	p.mu.Lock()
@@ -100,6 +109,9 @@ func (p *process) pass(do func() error) error {
 	}
 	if thaw != nil {
 		<-thaw
+	}
+	if p.lag != nil {
+		p.lag()
 	}
 	return do()
 }

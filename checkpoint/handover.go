@@ -465,10 +465,23 @@ func (a *assembler) state() SourceTransactions {
 	now := a.told
 	now.Split += a.torn.Load()
 	now.Memory, now.Disk = a.memory, a.disk.size
-	if len(a.pending) > 0 {
-		now.Waiting, now.Since, now.Behind = a.pending[0].id, a.pending[0].changed, len(a.pending)-1
+	if t := a.oldest(); t != nil {
+		now.Waiting, now.Began, now.Since, now.Behind = t.id, t.began, t.changed, max(0, len(a.pending)-1)
 	}
 	return now
+}
+
+// oldest returns the transaction that is waited for, or nil. Where the transaction topic tells of none it is one that has events.
+func (a *assembler) oldest() *txn {
+	if len(a.pending) > 0 {
+		return a.pending[0]
+	}
+	for _, s := range a.order {
+		if m := s.first(); s != a.markers && m != nil && m.txn != nil {
+			return m.txn
+		}
+	}
+	return nil
 }
 
 // tell tells what became of transactions, at most once a second. It says whether something is left to tell.

@@ -59,8 +59,9 @@ type SourceTransactions struct {
 	Repeated int64 // sent again, after the connector had restarted
 	Without  int64 // rows of no transaction, such as a snapshot's, or of a TRUNCATE
 
-	Waiting string    // the transaction that is waited for; empty: none is
-	Since   time.Time // when something of it came last
+	Waiting string    // the transaction that is waited for, the oldest; empty: none is
+	Began   time.Time // when something of it came first
+	Since   time.Time // and last
 	Behind  int       // how many are known that come after it
 	Memory  int64     // bytes that wait in memory
 	Disk    int64     // and on disk

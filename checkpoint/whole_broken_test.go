@@ -53,13 +53,14 @@ type outcome struct {
 	seen []string // after each commit, as "lines / sums"
 	told checkpoint.SourceTransactions
 	most checkpoint.SourceTransactions // its Memory and Disk are the highest that were told
+	wait map[string]time.Duration      // for how long transactions had been waited for when that was told last
 	took time.Duration
 }
 
 // preserve runs a log until it has caught up, or for d.
 func preserve(t *testing.T, l *memoryLog, d time.Duration, change ...func(*checkpoint.WholeTransactions)) outcome {
 	t.Helper()
-	var out outcome
+	out := outcome{wait: map[string]time.Duration{}}
 	synctest.Test(t, func(t *testing.T) {
 		w, h := bankWorld(l), &history{}
 		whole := preserving(t)
@@ -81,6 +82,9 @@ func preserve(t *testing.T, l *memoryLog, d time.Duration, change ...func(*check
 					mu.Lock()
 					defer mu.Unlock()
 					out.told = s
+					if s.Waiting != "" {
+						out.wait[s.Waiting] = time.Since(s.Began)
+					}
 					out.most.Memory, out.most.Disk = max(out.most.Memory, s.Memory), max(out.most.Disk, s.Disk)
 				}
 			}
@@ -370,6 +374,9 @@ func TestRowsWithoutTransactions(t *testing.T) {
 		return l
 	}
 	preserve(t, l(), 0).failed(t, "record s.d.entries[0] offset 1", "provide.transaction.metadata")
+	flat := &memoryLog{}
+	flat.add(lines, 0, `{"line":"x","__op":"c","__db":"d","__table":"entries"}`)
+	preserve(t, flat, 0).failed(t, "record s.d.entries[0] offset 0", "it is flattened", "ExtractNewRecordState")
 	got := preserve(t, l(), 0, split)
 	if got.err != nil || got.seen[len(got.seen)-1] != " / 1.1, alone" || got.told.Without != 1 {
 		t.Errorf("Run = %v, saw %q, told %+v", got.err, got.seen, got.told)
@@ -387,7 +394,11 @@ func TestATransactionTopicThatTellsNothing(t *testing.T) {
 		return l
 	}
 	preserve(t, l(), 0).failed(t, "transaction u:7 has events in s.d.entries[0] from offset 0 on, and topic s.transaction does not tell of it")
-	preserve(t, l(), 0, split).saw(t, "101|1.1 / ", "101|1.1 / 7.1, 7.2", "101|1.1 / 7.1, 7.2, 8.1")
+	got := preserve(t, l(), 0, split)
+	got.saw(t, "101|1.1 / ", "101|1.1 / 7.1, 7.2", "101|1.1 / 7.1, 7.2, 8.1")
+	if got.wait["u:7"] < time.Second {
+		t.Errorf("waits that were told: %v; want u:7's", got.wait)
+	}
 }
 
 // TestReadingBeginsWithinATransaction: what there is of it is applied, whatever becomes of broken ones later.

@@ -14,6 +14,15 @@ import (
 	"replicator/txnsink/sinktest"
 )
 
+// Mutations of how transactions are kept whole that these tests must catch, tried by hand like those in protocol_test.go.
+//
+//	wentBack: never                                 TestAConnectorComesBackSlowly
+//	isStale: never                                  TestWholeTransactionsSurviveManyCrashes
+//	isSentAgain: never; no recount of what is left  TestAConnectorMayBeDown
+//	advance: the start is not waited for            TestWholeTransactionsSurviveManyCrashes
+//	pop: nothing is remembered; hold: never         TestATransactionThatIsSplitGoesOn
+//	hand: the frontier stays                        TestATransactionTopicThatTellsNothing
+
 // bankWorld is a world with a bank's log.
 func bankWorld(l *memoryLog) *world {
 	w := &world{log: l, database: sinktest.NewMemory(), store: &memoryStore{}}

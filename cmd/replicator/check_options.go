@@ -31,6 +31,9 @@ func (s *sampleFindings) options(c *config, e *debezium.Event, t *knownTable, no
 	} else if _, ok := e.Source.Position(); !ok && c.Source.Deduplicate {
 		s.note("connector/position", t.source)
 	}
+	if c.Transactions == preserveTransactions && e.Txn == "" && e.Op.Row() && e.Op != debezium.Read && e.Op != debezium.Truncate {
+		s.note("transactions/unnamed", t.source)
+	}
 	keyless := len(t.shape.PrimaryKey) == 0 && len(t.rows.Key) == 0
 	if keyless && !e.Before.Sent() && (e.Op == debezium.Update || e.Op == debezium.Delete) {
 		s.note("connector/before", t.source)
@@ -97,6 +100,8 @@ func (s *sampleFindings) report(f *findings) {
 		"records are nearly as large as the topic takes: {}")
 	warn("connector/flattened", "leave out the transform ExtractNewRecordState",
 		"records are rows without an envelope: the rows' former values are unknown, and deletes are seen by tombstones or __deleted only: {}")
+	fail("transactions/unnamed", "set provide.transaction.metadata to true on the connector, and leave out the transform ExtractNewRecordState; or source_transactions: ignore",
+		"records do not say which transaction of the source they are of, as flattened ones never do, and source_transactions: preserve needs it: {}")
 	warn("connector/position", "", "records do not say where in the source's log they stand, so that what a restarted connector sends again is applied again: {}")
 	fail("connector/before", "set REPLICA IDENTITY FULL (PostgreSQL) or binlog_row_image FULL (MySQL) for the tables, or give them a key (tables: key)",
 		"changes of tables without a key come without the rows' former values, and cannot find their rows: {}")

@@ -104,6 +104,14 @@ func (r *checked) good(t *testing.T, columns ...string) {
 	r.send(t, 0, `{"id":1}`, "r", "null", `{"id":1,"v":"x"}`)
 }
 
+// preserve keeps transactions whole.
+func (r *checked) preserve(t *testing.T) {
+	t.Helper()
+	topic := r.prefix + ".transaction"
+	r.createTopic(t, topic, 1)
+	r.set = []string{"source.transactions=" + topic, "source_transactions=preserve"}
+}
+
 func (r *checked) config() string {
 	return fmt.Sprintf("pipeline: %[1]s\nsource:\n  brokers: ['%[2]s']\n  topics: ['%[1]s\\.shop\\..*']\n  schema_changes: %[1]s\ntarget: {url: '%[3]s'}\nhttp: {listen: ''}\n",
 		r.prefix, strings.Join(r.broker.Addrs(), "','"), r.target)

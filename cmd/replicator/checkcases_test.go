@@ -157,6 +157,19 @@ var preflights = map[string]struct {
 			t.Fatal(err)
 		}
 	}, "connector/flattened"},
+	"no transactions": {func(t *testing.T, r *checked) {
+		r.good(t)
+		r.send(t, 0, plainKey, "u", plainRow, plainRow)
+		r.preserve(t)
+	}, "transactions/unnamed"},
+	"flattened, without transactions": {func(t *testing.T, r *checked) {
+		r.table(t)
+		value := fmt.Sprintf(`{"id":1,"v":"x","__deleted":"false","__op":"c","__db":"shop","__table":"t","__source_ts_ms":1,"__name":%q}`, r.prefix)
+		if err := r.broker.Produce(t.Context(), debezium.Record{Partition: debezium.Partition{Topic: r.rows()}, Key: []byte(plainKey), Value: []byte(value)}); err != nil {
+			t.Fatal(err)
+		}
+		r.preserve(t)
+	}, "connector/flattened transactions/unnamed"},
 	"no position": {func(t *testing.T, r *checked) {
 		r.table(t)
 		r.send(t, 0, plainKey, "r", "null", plainRow, `"file":"binlog.000001",`, "")

@@ -152,7 +152,7 @@ func openPort(ctx context.Context, c *config, log *slog.Logger) (*ops.Server, fu
 	port := ops.New(ops.Config{
 		Pipeline: c.Pipeline, Version: build.Version, Commit: build.Commit, Delivery: string(c.Delivery), Workers: c.Workers,
 		Source: strings.Join(c.Source.Brokers, ", "), Target: mask(c.Target.URL), Settings: c.Settings,
-		Token: c.HTTP.Token, Pprof: c.HTTP.Pprof, Interval: c.Checkpoint.Interval, Cluster: c.Cluster, Log: log,
+		Token: c.HTTP.Token, Pprof: c.HTTP.Pprof, Interval: c.Checkpoint.Interval, Preserve: c.Transactions == preserveTransactions, Cluster: c.Cluster, Log: log,
 	})
 	if c.HTTP.Listen == "" {
 		return port, func() error { return nil }, nil

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"replicator/cmd/replicator/ops"
 )
 
 const (
@@ -109,6 +111,8 @@ type statusFacts struct {
 	Lag           int64    `json:"lag"`
 	LagSeconds    *float64 `json:"lag_seconds"`
 	AsideRows     *int64   `json:"aside_rows"`
+
+	SourceTransactions *ops.SourceTransactions `json:"source_transactions"`
 }
 
 // askStatus returns an answer as it came, and what it says.
@@ -216,6 +220,10 @@ func (s *statusFacts) text() string {
 	}
 	if s.AsideRows != nil && *s.AsideRows > 0 {
 		fmt.Fprintf(&b, "waiting      %d rows, of which records are set aside; see replicator dead-letters list\n", *s.AsideRows)
+	}
+	if t := s.SourceTransactions; t != nil && t.Waiting > 0 {
+		fmt.Fprintf(&b, "to be whole  %d transactions of the source wait, the oldest, %s, for %v, and nothing of it came for %v; %d bytes of them are on disk\n",
+			t.Waiting, t.Oldest, seconds(t.OldestSeconds), seconds(t.SilentSeconds), t.SpilledBytes)
 	}
 	return b.String()
 }

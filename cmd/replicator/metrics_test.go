@@ -22,6 +22,7 @@ var wantMetrics = map[string]string{
 	"build_info": "commit goversion version",
 
 	"source_transactions_total": "result", "source_transaction_waiting_seconds": "", "source_transactions_buffered_bytes": "",
+	"source_transactions_waiting": "", "source_transaction_oldest_seconds": "", "source_transactions_spilled_bytes": "",
 }
 
 // alwaysFed are those that are more than zero once a pipeline has done what this test has it do; what remains is zero at rest.

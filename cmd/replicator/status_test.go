@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"replicator/checkpoint"
 	"replicator/cmd/replicator/ops"
@@ -18,7 +19,7 @@ import (
 // TestStatusOfARunningPipelineIsShown for people and as JSON, and one that waits to start again is a failure that says why.
 func TestStatusOfARunningPipelineIsShown(t *testing.T) {
 	t.Parallel()
-	port := ops.New(ops.Config{Pipeline: "shop"})
+	port := ops.New(ops.Config{Pipeline: "shop", Preserve: true})
 	server := httptest.NewServer(port.Handler())
 	t.Cleanup(server.Close)
 	var pipeline checkpoint.Config
@@ -27,8 +28,13 @@ func TestStatusOfARunningPipelineIsShown(t *testing.T) {
 	pipeline.Observe(checkpoint.Recovered{Positions: debezium.Positions{topic: {Offset: 10}}})
 	pipeline.Observe(checkpoint.Ends{Ends: map[debezium.Partition]int64{topic: 13}})
 	pipeline.Progress(checkpoint.Progress{Checkpoint: 7, Events: 12, Rows: 10, AsideRows: 2})
+	minuteAgo := time.Now().Add(-time.Minute)
+	pipeline.Observe(checkpoint.SourceTransactions{Waiting: "u:9", Began: minuteAgo, Since: minuteAgo, Behind: 2, Disk: 30})
 	code, stdout, stderr := call(t, "status", "--url", server.URL)
-	for _, want := range []string{"pipeline     shop, running\n", "checkpoint   7", "lag          3 offsets", "events       12", "committed    10\n", "waiting      2 rows"} {
+	for _, want := range []string{
+		"pipeline     shop, running\n", "checkpoint   7", "lag          3 offsets", "events       12", "committed    10\n", "waiting      2 rows",
+		"to be whole  3 transactions of the source wait, the oldest, u:9, for 1m", "; 30 bytes of them are on disk\n",
+	} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in\n%s", want, stdout)
 		}

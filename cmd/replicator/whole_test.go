@@ -16,45 +16,98 @@ import (
 // transfers is how many transactions the bank of these tests makes.
 const transfers = 300
 
+// sourceLog is what a connector writes of a source's transactions: to the topics of its tables, which have two partitions each, and to the
+// transaction topic.
+type sourceLog struct {
+	records    map[debezium.Partition][]debezium.Record
+	n          int // of the present transaction
+	pos, order int
+	counts     map[string]int
+}
+
+func (l *sourceLog) add(p debezium.Partition, key, value string) {
+	if l.records == nil {
+		l.records = map[debezium.Partition][]debezium.Record{}
+	}
+	l.records[p] = append(l.records[p], debezium.Record{Partition: p, Key: []byte(key), Value: []byte(value)})
+}
+
+func (l *sourceLog) marker(text string) {
+	l.add(debezium.Partition{Topic: "p.transaction"}, fmt.Sprintf(`{"id":"u:%d"}`, l.n), fmt.Sprintf(`{"id":"u:%d",%s,"ts_ms":%d}`, l.n, text, l.n))
+}
+
+func (l *sourceLog) begin() {
+	l.n, l.order, l.counts = l.n+1, 0, map[string]int{}
+	l.marker(`"status":"BEGIN","event_count":null,"data_collections":null`)
+}
+
+func (l *sourceLog) row(table string, id int, op, before, after string) {
+	l.pos, l.order = l.pos+1, l.order+1
+	l.counts[table]++
+	l.add(debezium.Partition{Topic: "p.shop." + table, ID: int32(id % 2)}, fmt.Sprintf(`{"id":%d}`, id),
+		fmt.Sprintf(`{"before":%s,"after":%s,"source":{"connector":"mysql","name":"p","ts_ms":%d,"snapshot":"false","db":"shop","table":"%s","server_id":1,`+
+			`"file":"b.1","pos":%d,"row":0},"op":"%s","ts_ms":%d,"transaction":{"id":"u:%d","total_order":%d,"data_collection_order":1}}`, before, after, l.n, table, l.pos, op, l.n, l.n, l.order))
+}
+
+func (l *sourceLog) end() {
+	var list []string
+	for _, table := range slices.Sorted(maps.Keys(l.counts)) {
+		list = append(list, fmt.Sprintf(`{"data_collection":"shop.%s","event_count":%d}`, table, l.counts[table]))
+	}
+	l.marker(fmt.Sprintf(`"status":"END","event_count":%d,"data_collections":[%s]`, l.order, strings.Join(list, ",")))
+}
+
+// createTopics makes the topics of tables, and the transaction topic.
+func (s *stack) createTopics(t *testing.T, tables ...string) {
+	t.Helper()
+	partitions := map[string]int32{"p.transaction": 1}
+	for _, table := range tables {
+		partitions["p.shop."+table] = 2
+	}
+	for topic, n := range partitions {
+		if err := s.broker.CreateTopic(topic, n, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// produceJumbled writes records, each partition's in their order and the partitions in none.
+func (s *stack) produceJumbled(t *testing.T, rng *rand.Rand, records map[debezium.Partition][]debezium.Record) {
+	t.Helper()
+	parts := slices.SortedFunc(maps.Keys(records), func(a, b debezium.Partition) int { return strings.Compare(a.String(), b.String()) })
+	for len(parts) > 0 {
+		i := rng.IntN(len(parts))
+		list := records[parts[i]]
+		n := min(1+rng.IntN(40), len(list))
+		if err := s.broker.Produce(t.Context(), list[:n]...); err != nil {
+			t.Fatal(err)
+		}
+		if records[parts[i]] = list[n:]; n == len(list) {
+			parts = slices.Delete(parts, i, i+1)
+		}
+	}
+}
+
 // bankRecords are what a connector writes of a bank: money moves between accounts of two tables, and each transfer has a row of its own and
 // changes a row that says its number.
 func bankRecords(rng *rand.Rand) map[debezium.Partition][]debezium.Record {
-	out := map[debezium.Partition][]debezium.Record{}
-	pos := 0
-	add := func(p debezium.Partition, key, value string) {
-		out[p] = append(out[p], debezium.Record{Partition: p, Key: []byte(key), Value: []byte(value)})
-	}
+	l := &sourceLog{}
 	balance := map[string]int{}
 	for n := 1; n <= transfers; n++ {
-		counts, order := map[string]int{}, 0
-		row := func(table string, id int, op, before, after string) {
-			pos, order = pos+1, order+1
-			counts[table]++
-			p := debezium.Partition{Topic: "p.shop." + table, ID: int32(id % 2)}
-			add(p, fmt.Sprintf(`{"id":%d}`, id), fmt.Sprintf(`{"before":%s,"after":%s,"source":{"connector":"mysql","name":"p","ts_ms":%d,"snapshot":"false","db":"shop","table":"%s","server_id":1,`+
-				`"file":"b.1","pos":%d,"row":0},"op":"%s","ts_ms":%d,"transaction":{"id":"u:%d","total_order":%d,"data_collection_order":1}}`, before, after, n, table, pos, op, n, n, order))
-		}
-		marker := func(text string) {
-			add(debezium.Partition{Topic: "p.transaction"}, fmt.Sprintf(`{"id":"u:%d"}`, n), fmt.Sprintf(`{"id":"u:%d",%s,"ts_ms":%d}`, n, text, n))
-		}
-		marker(`"status":"BEGIN","event_count":null,"data_collections":null`)
+		l.begin()
 		amount := 1 + rng.IntN(50)
 		for _, sign := range []int{-1, 1} {
 			table, id := []string{"checking", "savings"}[rng.IntN(2)], 1+rng.IntN(10)
 			key := fmt.Sprint(table, id)
 			before := balance[key]
 			balance[key] += sign * amount
-			row(table, id, "u", fmt.Sprintf(`{"id":%d,"balance":%d}`, id, before), fmt.Sprintf(`{"id":%d,"balance":%d}`, id, balance[key]))
+			l.row(table, id, "u", fmt.Sprintf(`{"id":%d,"balance":%d}`, id, before), fmt.Sprintf(`{"id":%d,"balance":%d}`, id, balance[key]))
 		}
-		row("ledger", n, "c", "null", fmt.Sprintf(`{"id":%d}`, n))
-		row("pulse", 1, "u", fmt.Sprintf(`{"id":1,"n":%d}`, n-1), fmt.Sprintf(`{"id":1,"n":%d}`, n))
-		var list []string
-		for _, table := range slices.Sorted(maps.Keys(counts)) {
-			list = append(list, fmt.Sprintf(`{"data_collection":"shop.%s","event_count":%d}`, table, counts[table]))
-		}
-		marker(fmt.Sprintf(`"status":"END","event_count":%d,"data_collections":[%s]`, order, strings.Join(list, ",")))
+		l.row("ledger", n, "c", "null", fmt.Sprintf(`{"id":%d}`, n))
+		l.row("pulse", 1, "u", fmt.Sprintf(`{"id":1,"n":%d}`, n-1), fmt.Sprintf(`{"id":1,"n":%d}`, n))
+		l.end()
 	}
-	return out
+	return l.records
 }
 
 // TestReadersSeeTransfersWhole: a reader of the target sees the bank's sum and ledger as they were at the source after some transfer,
@@ -65,11 +118,7 @@ func TestReadersSeeTransfersWhole(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			s := newStack(t, 10)
-			for topic, partitions := range map[string]int32{"p.shop.checking": 2, "p.shop.savings": 2, "p.shop.ledger": 2, "p.shop.pulse": 2, "p.transaction": 1} {
-				if err := s.broker.CreateTopic(topic, partitions, nil); err != nil {
-					t.Fatal(err)
-				}
-			}
+			s.createTopics(t, "checking", "savings", "ledger", "pulse")
 			define(t, s, `CREATE TABLE checking AS SELECT i::int AS id, 0 AS balance FROM generate_series(1, 10) i; ALTER TABLE checking ADD PRIMARY KEY (id);
 				CREATE TABLE savings AS SELECT * FROM checking; ALTER TABLE savings ADD PRIMARY KEY (id);
 				CREATE TABLE ledger (id int PRIMARY KEY); CREATE TABLE pulse (id int PRIMARY KEY, n int); INSERT INTO pulse VALUES (1, 0)`)
@@ -77,19 +126,7 @@ func TestReadersSeeTransfersWhole(t *testing.T) {
 			wrong := make(chan error, 1)
 			go func() { wrong <- lookAtBank(t, s) }()
 			rng := rand.New(rand.NewPCG(1, 2))
-			records := bankRecords(rng)
-			parts := slices.SortedFunc(maps.Keys(records), func(a, b debezium.Partition) int { return strings.Compare(a.String(), b.String()) })
-			for len(parts) > 0 {
-				i := rng.IntN(len(parts))
-				p := parts[i]
-				n := min(1+rng.IntN(40), len(records[p]))
-				if err := s.broker.Produce(t.Context(), records[p][:n]...); err != nil {
-					t.Fatal(err)
-				}
-				if records[p] = records[p][n:]; len(records[p]) == 0 {
-					parts = slices.Delete(parts, i, i+1)
-				}
-			}
+			s.produceJumbled(t, rng, bankRecords(rng))
 			switch err := <-wrong; {
 			case mode == "preserve" && err != nil:
 				t.Errorf("%v\n%s", err, d.errs.String())

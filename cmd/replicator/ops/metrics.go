@@ -92,6 +92,18 @@ func newMetrics(s *Server) *metrics {
 			}
 			return now.Sub(s.whole.Since).Seconds()
 		}),
+		gauge("source_transactions_waiting", "Transactions of the source that wait to be whole, or for those before them.", func(s *Server, _ time.Time) float64 {
+			return float64(s.waiting())
+		}),
+		gauge("source_transaction_oldest_seconds", "Time since something came first of the oldest of them; 0: none waits.", func(s *Server, now time.Time) float64 {
+			if s.whole.Waiting == "" {
+				return 0
+			}
+			return now.Sub(s.whole.Began).Seconds()
+		}),
+		gauge("source_transactions_spilled_bytes", "Events that wait for the rest of their transaction on disk.", func(s *Server, _ time.Time) float64 {
+			return float64(s.whole.Disk)
+		}),
 		gauge("source_transactions_buffered_bytes", "Events that wait for the rest of their transaction, in memory and on disk.", func(s *Server, _ time.Time) float64 {
 			return float64(s.whole.Memory + s.whole.Disk)
 		}),

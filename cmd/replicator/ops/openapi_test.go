@@ -89,11 +89,11 @@ func TestAnswersAreAsOpenAPIDescribesThem(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &doc); err != nil {
 		t.Fatal(err)
 	}
-	running, doubtful, waiting := aPipeline(), aPipeline(), aPipeline()
+	running, doubtful, waiting, whole := aPipeline(), aPipeline(), aPipeline(), New(Config{Delivery: "two-phase", Preserve: true})
 	doubtful.observe(doubt())
 	waiting.failed(errTest, "the target went away")
 	asked := map[string]bool{}
-	for name, s := range map[string]*Server{"fresh": fresh, "running": running, "in doubt": doubtful, "waiting": waiting} {
+	for name, s := range map[string]*Server{"fresh": fresh, "running": running, "in doubt": doubtful, "waiting": waiting, "whole transactions": whole} {
 		for path, operations := range doc.Paths {
 			for method, o := range operations {
 				if path == "/api/events" || path == "/api/savepoint" {

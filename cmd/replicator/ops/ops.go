@@ -46,6 +46,7 @@ type Config struct {
 	Settings []Setting     // of the configuration file, without secrets
 	Token    string        // that actions need; empty: they are refused
 	Pprof    bool          // serve profiles
+	Preserve bool          // the source's transactions are kept whole
 	Cluster  bool          // the process runs a part of the pipeline, of which there are no savepoints
 	Interval time.Duration // between checkpoints; a pipeline that has not completed one for ten of them, and for a minute, is stalled
 	Log      *slog.Logger  // nil: silent

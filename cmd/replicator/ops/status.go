@@ -54,6 +54,8 @@ type Status struct {
 	InDoubt              []Doubt      `json:"in_doubt"`
 	Asides               []Aside      `json:"asides"` // what dead_letters is made of
 	Runs                 []Run        `json:"runs"`   // oldest first
+
+	SourceTransactions *SourceTransactions `json:"source_transactions,omitempty"` // with source_transactions: preserve
 }
 
 // Partition is one partition of the source.
@@ -110,6 +112,21 @@ type Aside struct {
 	Records int64  `json:"records"`
 }
 
+// SourceTransactions is what became of the source's transactions since the pipeline began to run, and what waits.
+type SourceTransactions struct {
+	Whole         int64   `json:"whole"`
+	Split         int64   `json:"split"`
+	Unended       int64   `json:"unended"`
+	Repeated      int64   `json:"repeated"`
+	Without       int64   `json:"without"` // rows
+	Waiting       int     `json:"waiting"`
+	Oldest        string  `json:"oldest"` // of those that wait; empty: none does
+	OldestSeconds float64 `json:"oldest_seconds"`
+	SilentSeconds float64 `json:"silent_seconds"`
+	MemoryBytes   int64   `json:"memory_bytes"`
+	SpilledBytes  int64   `json:"spilled_bytes"`
+}
+
 // Run is one start of the pipeline, and why: "start", or where the run before it failed.
 type Run struct {
 	Began           time.Time `json:"began"`
@@ -146,10 +163,33 @@ func (s *Server) Status() Status {
 	for _, a := range s.asides {
 		out.DeadLetters += a.Records
 	}
+	if s.config.Preserve {
+		out.SourceTransactions = s.sourceTransactions(now)
+	}
 	for _, d := range s.doubts {
 		out.InDoubt = append(out.InDoubt, Doubt{d.ID.String(), max(0, now.Sub(d.Since).Seconds())})
 	}
 	return out
+}
+
+func (s *Server) sourceTransactions(now time.Time) *SourceTransactions {
+	w := &s.whole
+	out := &SourceTransactions{
+		Whole: w.Whole, Split: w.Split, Unended: w.Unended, Repeated: w.Repeated, Without: w.Without,
+		Waiting: s.waiting(), Oldest: w.Waiting, MemoryBytes: w.Memory, SpilledBytes: w.Disk,
+	}
+	if out.Waiting > 0 {
+		out.OldestSeconds, out.SilentSeconds = max(0, now.Sub(w.Began).Seconds()), max(0, now.Sub(w.Since).Seconds())
+	}
+	return out
+}
+
+// waiting is how many of the source's transactions wait to be whole, or for those before them. s.mu is held.
+func (s *Server) waiting() int {
+	if s.whole.Waiting == "" {
+		return 0
+	}
+	return 1 + s.whole.Behind
 }
 
 func lastChange(t Table) time.Time {

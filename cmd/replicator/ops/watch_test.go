@@ -69,6 +69,38 @@ func TestStatusHoldsWhatWasObserved(t *testing.T) {
 	}
 }
 
+// TestStatusTellsOfSourceTransactions where they are kept whole, and of those of the present run only.
+func TestStatusTellsOfSourceTransactions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Config{Preserve: true})
+		want := func(what string, want SourceTransactions) {
+			t.Helper()
+			if got := s.Status().SourceTransactions; got == nil || *got != want {
+				t.Errorf("%s: got %+v, want %+v", what, got, want)
+			}
+		}
+		want("nothing was told", SourceTransactions{})
+		began := time.Now()
+		time.Sleep(time.Minute) // of the test's own clock
+		since := time.Now()
+		s.observe(checkpoint.SourceTransactions{
+			Whole: 7, Split: 1, Unended: 2, Repeated: 3, Without: 4, Waiting: "u:9", Began: began, Since: since, Behind: 2, Memory: 20, Disk: 30,
+		})
+		time.Sleep(time.Second)
+		want("some wait", SourceTransactions{
+			Whole: 7, Split: 1, Unended: 2, Repeated: 3, Without: 4, Waiting: 3, Oldest: "u:9", OldestSeconds: 61, SilentSeconds: 1, MemoryBytes: 20, SpilledBytes: 30,
+		})
+		s.observe(checkpoint.SourceTransactions{Whole: 10})
+		want("none waits", SourceTransactions{Whole: 10})
+		s.observe(checkpoint.Recovered{})
+		want("another run", SourceTransactions{})
+	})
+	if got := New(Config{}).Status().SourceTransactions; got != nil {
+		t.Errorf("without preserve: %+v", got)
+	}
+}
+
 // TestLagIsRightOnAnIdleSource: what moves the end without a row, a heartbeat or the marker of a transaction, is behind only until it is
 // read, and a source that is silent for an hour is not an hour behind.
 func TestLagIsRightOnAnIdleSource(t *testing.T) {
@@ -138,7 +170,7 @@ func TestMetricsHaveTheirNames(t *testing.T) {
 	s.observe(doubt())
 	s.failed(errTest, "x")
 	s.observe(checkpoint.SourceTransactions{Whole: 5, Repeated: 1})
-	s.observe(checkpoint.SourceTransactions{Whole: 7, Split: 1, Repeated: 1, Waiting: "u:9", Since: time.Now(), Memory: 20, Disk: 30})
+	s.observe(checkpoint.SourceTransactions{Whole: 7, Split: 1, Repeated: 1, Waiting: "u:9", Began: time.Now(), Since: time.Now(), Behind: 2, Memory: 20, Disk: 30})
 	w := httptest.NewRecorder()
 	s.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
 	for _, want := range []string{
@@ -152,7 +184,8 @@ func TestMetricsHaveTheirNames(t *testing.T) {
 		`replicator_checkpoint_last_id 8`, `replicator_checkpoint_age_seconds `, `replicator_transactions_in_doubt 1`, `replicator_transaction_oldest_seconds `,
 		`replicator_restarts_total{reason="unknown"} 1`, `replicator_dead_letters_total{reason="bad_record",table="shop.t"} 2`, `replicator_ddl_total{kind="create_table"} 1`,
 		`replicator_source_transactions_total{result="whole"} 7`, `replicator_source_transactions_total{result="split"} 1`,
-		`replicator_source_transactions_total{result="repeated"} 1`, `replicator_source_transaction_waiting_seconds `, `replicator_source_transactions_buffered_bytes 50`, `replicator_build_info{commit="",goversion="go`,
+		`replicator_source_transactions_total{result="repeated"} 1`, `replicator_source_transaction_waiting_seconds `, `replicator_source_transactions_buffered_bytes 50`,
+		`replicator_source_transactions_waiting 3`, `replicator_source_transaction_oldest_seconds `, `replicator_source_transactions_spilled_bytes 30`, `replicator_build_info{commit="",goversion="go`,
 	} {
 		if !strings.Contains(w.Body.String(), "\n"+want) {
 			t.Errorf("/metrics lacks %s", want)

@@ -17,7 +17,7 @@ export function flow(box, status) {
   const width = box.clientWidth;
   if (!width) return;
   const narrow = width < 560;
-  const shape = [narrow, width, status.source, status.target, status.partition_count, status.table_count, status.delivery, status.workers].join("|");
+  const shape = [narrow, width, status.source, status.target, status.partition_count, status.table_count, status.delivery, status.workers, kept(status)].join("|");
   let svg = box.firstChild;
   if (!svg || box.dataset.shape !== shape) {
     box.dataset.shape = shape;
@@ -52,6 +52,13 @@ function plural(n, one) {
   return `${n} ${one}${n === 1 ? "" : "s"}`;
 }
 
+// kept says whether the source's transactions are kept whole, and whether one has waited for longer than it should.
+function kept(s) {
+  const t = s.source_transactions;
+  if (!t) return "";
+  return t.waiting > 0 && t.silent_seconds > 10 ? ", a transaction waits" : ", whole transactions";
+}
+
 function host(url) {
   return url.replace(/^\w+:\/\/([^@/]*@)?/, "").replace(/\?.*$/, "");
 }
@@ -62,7 +69,7 @@ function across(width, s) {
   const pipes = [`M${w + 6} ${mid}H${at - 6}`, ...beside(s.workers, h).map((d) => `M${at + lane + 6} ${mid + d}H${width - w - 6}`)];
   return picture(width, h + 24, [
     ...pipes.flatMap(pipe),
-    node(1, y, w, h, "Kafka", s.source, plural(s.partition_count, "partition")),
+    node(1, y, w, h, "Kafka", s.source, plural(s.partition_count, "partition") + kept(s)),
     checkpointNode(at, y, lane, h, s),
     node(width - w - 1, y, w, h, "Target", host(s.target), plural(s.table_count, "table") + " changed"),
   ]);
@@ -73,7 +80,7 @@ function upright(width, s) {
   const pipes = [`M${mid} ${h + 6}V${h + gap - 6}`, ...beside(s.workers, 110).map((d) => `M${mid + d} ${2 * h + gap + 6}V${2 * h + 2 * gap - 6}`)];
   return picture(width, 3 * h + 2 * gap + 2, [
     ...pipes.flatMap(pipe),
-    node(1, 1, width - 2, h, "Kafka", s.source, plural(s.partition_count, "partition")),
+    node(1, 1, width - 2, h, "Kafka", s.source, plural(s.partition_count, "partition") + kept(s)),
     checkpointNode(1, h + gap, width - 2, h, s),
     node(1, 2 * (h + gap), width - 2, h, "Target", host(s.target), plural(s.table_count, "table") + " changed"),
   ]);

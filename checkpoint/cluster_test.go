@@ -22,6 +22,7 @@ import (
 //	origin: what lanes are ahead not taken over     TestAPipelineThatRanAloneGoesOnAsACluster/one-phase
 //	origin: what was seen not taken over            TestAPipelineThatRanAloneGoesOnAsACluster
 //	SlotOf: another function                        TestSlotOf
+//	define: without what it was planned for         TestATableThatAnotherChangesBetweenAPlanAndItsExecution
 //
 // A member that does not wait for its runs to end when it was put out, or begins one without a beat, does no harm that can be seen
 // here: the store and the sink fence it.

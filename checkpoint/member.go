@@ -316,7 +316,7 @@ func (m *member) runSlot(ctx context.Context, slot int) (err error) {
 		if m.Shared != nil {
 			c.shared = askedOnce(m.Shared)
 		}
-		c.Sink, c.failed = heir{c.Sink, m.Pipeline}, map[string]bool{}
+		c.Sink = heir{c.Sink, m.Pipeline}
 	}
 	m.view.watch(slot, &c)
 	return Run(ctx, c)

@@ -88,6 +88,10 @@ e2e: ## MySQL, Debezium, Kafka and PostgreSQL for real, with kills (root on Debi
 chaos: ## DURATION (10m) of kills, stops, cut connections, full and slow disks, clock jumps on that stack; E2E_SEED repeats a schedule
 	CHAOS_DURATION=$(or $(DURATION),10m) e2e/run -timeout 24h -run '^TestFaultsLoseAndRepeatNothing$$'
 
+.PHONY: cluster
+cluster: ## DURATION (10m) of kills, stops, cuts, scaling and DDL under three processes of one pipeline; TARGET=mysql9 or mariadb; E2E_SEED as above
+	CLUSTER_DURATION=$(or $(DURATION),10m) CLUSTER_TARGET=$(TARGET) e2e/run -timeout 24h -run '^TestClusterLosesAndRepeatsNothing$$'
+
 .PHONY: soak
 soak: ## DURATION (1h) of 2,000 changes a second with DDL and restarts; soak.csv and soak.svg go beside the stack's logs
 	SOAK_DURATION=$(or $(DURATION),1h) e2e/run -timeout 24h -tags e2e,soak -run '^TestSoakStaysFlat$$'

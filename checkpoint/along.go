@@ -16,20 +16,20 @@ const maxAlong = 100
 // defineAlong defines the table called name, and if it is made, other new tables with it, of which the schema-change topic tells and rows
 // are there to be read: a definition costs the target as much as many tables do. Whichever of them is in the way, each is then defined
 // alone, and the one that cannot be is told by its first row.
-func (t *tables) defineAlong(ctx context.Context, name sourceTable, ddl []sqlgen.DDL, n *tableNote, made bool) error {
+func (t *tables) defineAlong(ctx context.Context, of *txnsink.Planned, name sourceTable, ddl []sqlgen.DDL, n *tableNote) error {
 	alone := map[sourceTable]*tableNote{name: n}
-	if !made || t.coming == nil {
-		return t.define(ctx, ddl, alone)
+	if of.Table != nil || t.coming == nil {
+		return t.define(ctx, of, ddl, alone)
 	}
 	more, notes, err := t.along(ctx, name, n.target)
 	if err != nil {
 		return err
 	}
 	if len(notes) == 0 {
-		return t.define(ctx, ddl, alone)
+		return t.define(ctx, of, ddl, alone)
 	}
 	notes[name] = n
-	err = t.define(ctx, slices.Concat(ddl, more), notes)
+	err = t.define(ctx, of, slices.Concat(ddl, more), notes)
 	if err == nil {
 		delete(notes, name) // the caller says it
 		for other, n := range notes {
@@ -42,7 +42,7 @@ func (t *tables) defineAlong(ctx context.Context, name sourceTable, ddl []sqlgen
 	}
 	t.Log.Debug("making several tables at once; each is made alone from now on", "tables", len(notes), "error", err)
 	t.coming = nil
-	return t.define(ctx, ddl, alone)
+	return t.define(ctx, of, ddl, alone)
 }
 
 // along plans other tables that are to be made: those that the topic describes once and for all, so that their first rows would make them

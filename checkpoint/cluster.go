@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"replicator/debezium"
@@ -227,17 +226,6 @@ func (h heir) Defined(ctx context.Context, pipeline string) ([]txnsink.Defined, 
 		}
 	}
 	return own, nil
-}
-
-// overtaken lets a definition that failed be planned anew, once: another slot may have changed the same table between the plan and
-// its execution, and then the next plan is another one.
-func (t *tables) overtaken(d txnsink.Definition, err error) error {
-	plan := strings.Join(d.DDL, ";\n")
-	if t.failed == nil || t.failed[plan] || !txnsink.Permanent(err) || errors.Is(err, txnsink.ErrFenced) {
-		return err
-	}
-	t.failed[plan] = true
-	return fmt.Errorf("another slot may have changed the table at the same time: %s", err.Error()) // it is not wrapped: another try may pass
 }
 
 // mayShare refuses rows that depend on others than those of their own key where these may be another slot's: which of two comes first is

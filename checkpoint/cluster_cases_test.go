@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +16,9 @@ import (
 	"replicator/checkpoint"
 	"replicator/debezium"
 	"replicator/schema"
+	"replicator/sqlgen"
 	"replicator/txnsink"
+	"replicator/txnsink/sinktest"
 )
 
 // TestRandomClusters has processes come and go, die and freeze at random while a longer log of six partitions is read.
@@ -251,61 +253,128 @@ func TestStandby(t *testing.T) {
 	}
 }
 
-// TestATableThatAnotherSlotChangesAtOnce: a definition that failed is planned anew, and found to be done. One that fails again ends
-// the process.
-func TestATableThatAnotherSlotChangesAtOnce(t *testing.T) {
+// TestATableThatChangesWhileItsPartitionsMove: the rows of all partitions of a topic have a new column from some point on, and a wider one, and the
+// first process fails, dies or freezes at every point, also between a definition and the rows that asked for it.
+func TestATableThatChangesWhileItsPartitionsMove(t *testing.T) {
 	t.Parallel()
-	for _, times := range []int{1, 2} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newClusterWorld(checkpoint.TwoPhase)
-			w.log.add(debezium.Partition{Topic: "s.d.other"}, 0, rowAt(1, "other", "c", "", `{"id":1}`))
-			var left atomic.Int64 // of several slots
-			left.Store(int64(times))
-			w.change = func(c *checkpoint.Cluster) {
-				open := c.Open
-				c.Open = func(ctx context.Context, pipeline string, slot int) (checkpoint.Config, func() error, error) {
-					config, done, err := open(ctx, pipeline, slot)
-					config.Tables.Create = true
-					config.Sink = overtakenSink{config.Sink, &left, times == 1}
-					return config, done, err
+	for _, d := range exactlyOnce {
+		t.Run(string(d), func(t *testing.T) {
+			t.Parallel()
+			step := 5 // as in TestEveryCrashPointOfACluster
+			if d != checkpoint.TwoPhase {
+				step = 15
+			}
+			for i, kind := range []fault{{before: true}, {}, {before: true, death: true}, {death: true}, {freeze: 3 * session}} {
+				for n := 1 + i; ; n += step {
+					f := kind
+					f.at = n
+					hit := false
+					synctest.Test(t, func(t *testing.T) {
+						w, want := wideningWorld(d)
+						ctx, stop := context.WithCancel(t.Context())
+						defer stop()
+						p := w.join(ctx, f)
+						time.Sleep(session / 3) // of the bubble's time
+						w.join(ctx, fault{})
+						what := fmt.Sprintf("call %d, before %v, death %v, freeze %v", n, f.before, f.death, f.freeze)
+						for _, err := range w.finish(t, stop, what) {
+							if err != nil {
+								t.Errorf("%s: %v", what, err)
+							}
+						}
+						if got := w.database.Rows(schema.Name{Table: "thing"}); !slices.Equal(got, want) {
+							t.Errorf("%s: the rows are %q, want %q", what, got, want)
+						}
+						hit = p.calls >= n
+					})
+					if !hit {
+						break
+					}
 				}
-			}
-			ctx, stop := context.WithCancel(t.Context())
-			defer stop()
-			w.join(ctx, fault{})
-			if times == 2 {
-				w.wait.Wait()
-				if errs := w.ended(); len(errs) != 1 || !errors.As(errs[0], &unseenError{}) {
-					t.Errorf("got %v", errs)
-				}
-				return
-			}
-			if errs := w.finish(t, stop, "overtaken"); errs[0] != nil {
-				t.Error(errs[0])
-			}
-			if got := w.database.Rows(schema.Name{Table: "other"}); !slices.Equal(got, []string{"1"}) {
-				t.Errorf("the rows are %q", got)
 			}
 		})
 	}
 }
 
-// overtakenSink refuses so many definitions, which another slot has made meanwhile, or which fail whoever makes them.
-type overtakenSink struct {
-	txnsink.Sink
-	left *atomic.Int64
-	made bool
+// wideningWorld has a table in a partition of each slot, of which rows come in three shapes, and the rows that it ends with.
+func wideningWorld(d checkpoint.Delivery) (*clusterWorld, []string) {
+	w := newClusterWorld(d)
+	w.log.partitions = nil
+	var want []string
+	for id := range slots {
+		for n, more := range []struct{ fields, values, row string }{
+			{"", "", "NULL|NULL"},
+			{`,{"type":"int16","optional":true,"field":"a"}`, `,"a":1`, "1|NULL"},
+			{`,{"type":"int64","optional":true,"field":"a"},{"type":"string","optional":true,"field":"b"}`, `,"a":3000000000,"b":"x"`, "3000000000|x"},
+		} {
+			key := 10*id + n
+			shape := `{"type":"struct","optional":true,"fields":[{"type":"int32","optional":false,"field":"id"}` + more.fields + `],"field":"%s"}`
+			w.log.add(debezium.Partition{Topic: "s.d.thing", ID: int32(id)}, 0, fmt.Sprintf(`{"schema":{"type":"struct","fields":[`+shape+`,`+shape+`,{"type":"struct","fields":[],"field":"source"},{"type":"string","field":"op"}]},"payload":%s}`,
+				"before", "after", rowAt(1+n, "thing", "c", "", fmt.Sprintf(`{"id":%d%s}`, key, more.values))))
+			want = append(want, fmt.Sprintf("%d|%s", key, more.row))
+		}
+	}
+	slices.Sort(want)
+	w.change = func(c *checkpoint.Cluster) {
+		open := c.Open
+		c.Open = func(ctx context.Context, pipeline string, slot int) (checkpoint.Config, func() error, error) {
+			config, done, err := open(ctx, pipeline, slot)
+			config.Tables.Create = true
+			return config, done, err
+		}
+	}
+	return w, want
 }
 
-func (s overtakenSink) Define(ctx context.Context, d txnsink.Definition) error {
-	if len(d.DDL) == 0 || s.left.Add(-1) < 0 {
-		return s.Sink.Define(ctx, d)
+// TestATableThatAnotherChangesBetweenAPlanAndItsExecution: the plan is made anew, or what the other has added would be gone.
+func TestATableThatAnotherChangesBetweenAPlanAndItsExecution(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, want := wideningWorld(checkpoint.TwoPhase)
+		var once sync.Once
+		widening := w.change
+		w.change = func(c *checkpoint.Cluster) {
+			widening(c)
+			open := c.Open
+			c.Open = func(ctx context.Context, pipeline string, slot int) (checkpoint.Config, func() error, error) {
+				config, done, err := open(ctx, pipeline, slot)
+				config.Sink = overtakenSink{config.Sink, &once}
+				return config, done, err
+			}
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		w.join(ctx, fault{})
+		if errs := w.finish(t, stop, "overtaken"); errs[0] != nil {
+			t.Error(errs[0])
+		}
+		for i := range want {
+			want[i] += "|NULL"
+		}
+		if got := w.database.Rows(schema.Name{Table: "thing"}); !slices.Equal(got, want) {
+			t.Errorf("the rows are %q, want %q", got, want)
+		}
+	})
+}
+
+// overtakenSink adds a column to a table, as another process would, just before its first change is run.
+type overtakenSink struct {
+	txnsink.Sink
+	once *sync.Once
+}
+
+func (s overtakenSink) Define(ctx context.Context, d txnsink.Definition) (err error) {
+	if d.Of != nil && d.Of.Table != nil {
+		s.once.Do(func() {
+			to := *d.Of.Table
+			to.Columns = append(slices.Clone(to.Columns), schema.Column{Name: "extra"})
+			e := sqlgen.Evolution{Current: d.Of.Table, From: d.Of.Table, To: &to, Policy: schema.Evolve}
+			for _, change := range (sinktest.Dialect{}).Evolve(e).Statements {
+				err = errors.Join(err, s.Sink.Define(ctx, txnsink.Definition{DDL: []string{change.SQL}}))
+			}
+		})
 	}
-	refused := unseenError{errors.New("the table is there already")}
-	if !s.made {
-		return refused
-	}
-	return errors.Join(refused, s.Sink.Define(ctx, d))
+	return errors.Join(err, s.Sink.Define(ctx, d))
 }
 
 // TestShare checks whatever has been shared: nobody is given what another holds, and after everyone has let go of what it lost, all

@@ -22,6 +22,7 @@ import (
 //	origin: what lanes are ahead not taken over     TestAPipelineThatRanAloneGoesOnAsACluster/one-phase
 //	origin: what was seen not taken over            TestAPipelineThatRanAloneGoesOnAsACluster
 //	SlotOf: another function                        TestSlotOf
+//	define: without what it was planned for         TestATableThatAnotherChangesBetweenAPlanAndItsExecution
 //	drop: join before the runs have ended           TestAProcessThatWasPutOutJoinsWithNothing
 //	runSlot, begin: begin without a beat            TestASlotBeginsOnlyWhenTheGroupConfirms
 //

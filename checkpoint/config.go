@@ -88,7 +88,6 @@ type Config struct {
 	origin *Checkpoint                                           // where it begins without a checkpoint; nil: the source's start policy says
 	begin  func(context.Context) bool                            // waits until the process may begin a run, or is stopped: false; nil: it may
 	shared func(ctx context.Context, topic string) (bool, error) // whether partitions of a topic are in several slots; nil: none are
-	failed map[string]bool                                       // definitions that failed once
 }
 
 // Progress is how far a run has come.

@@ -99,9 +99,13 @@ func (n *tableNote) covers(v *version) bool {
 	return ok && c < 0 || (!ok || c == 0) && v.offset <= n.Offset
 }
 
-// define runs DDL and remembers where the source's tables are then.
-func (t *tables) define(ctx context.Context, ddl []sqlgen.DDL, changed map[sourceTable]*tableNote) error {
+// define runs DDL and remembers where the source's tables are then. of is the table that it was planned for, where another slot may change the
+// same one: what widens a column that is wider by now would round what is in it.
+func (t *tables) define(ctx context.Context, of *txnsink.Planned, ddl []sqlgen.DDL, changed map[sourceTable]*tableNote) error {
 	d := txnsink.Definition{Pipeline: t.Pipeline, Epoch: t.epoch}
+	if len(ddl) > 0 {
+		d.Of = of
+	}
 	for _, s := range ddl {
 		d.DDL = append(d.DDL, s.SQL)
 	}
@@ -113,7 +117,7 @@ func (t *tables) define(ctx context.Context, ddl []sqlgen.DDL, changed map[sourc
 		d.Defined = append(d.Defined, txnsink.Defined{Source: name.String(), Target: n.target, State: string(state)})
 	}
 	if err := t.Sink.Define(ctx, d); err != nil {
-		return t.overtaken(d, err)
+		return err
 	}
 	for name, n := range changed {
 		t.notes[name.String()] = n
@@ -177,13 +181,13 @@ func (t *tables) step(ctx context.Context, v *version, e *debezium.Event) error 
 		n.Topic = t.topicOf(v.name)
 	}
 	if t.entry(v.name).skip {
-		return t.define(ctx, nil, changed)
+		return t.define(ctx, nil, nil, changed)
 	}
 	ddl, err := t.transition(ctx, v, old, n, e)
 	if err != nil {
 		return err
 	}
-	if err := t.define(ctx, ddl, changed); err != nil {
+	if err := t.define(ctx, nil, ddl, changed); err != nil {
 		return err
 	}
 	t.forget()

@@ -25,6 +25,7 @@ type member struct {
 	founding *Checkpoint // nil with Standby
 	view     *view
 	heard    *confirmation
+	silence  bool // the group does not answer, and that was said
 
 	assigned map[int]bool     // by the last Join
 	holds    map[int]*holding // what runs, and what is stopping
@@ -87,7 +88,7 @@ func (m *member) loop(ctx context.Context) error {
 		case txnsink.Permanent(err):
 			return err
 		default:
-			m.Log.Warn("the group does not answer", "pipeline", m.Pipeline, "error", err)
+			m.unanswered(err)
 		}
 		select {
 		case <-ctx.Done():
@@ -108,7 +109,7 @@ func (m *member) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.heard.at(sent)
+	m.confirmed(sent)
 	clear(m.assigned)
 	for _, slot := range assigned {
 		if slot < 0 || slot >= max(m.Slots, 1) {
@@ -165,7 +166,7 @@ func (m *member) beat(ctx context.Context) (again bool, _ error) {
 	again, err := m.Group.Beat(asking)
 	switch {
 	case err == nil:
-		m.heard.at(sent)
+		m.confirmed(sent)
 	case ctx.Err() != nil:
 		return false, nil
 	case errors.Is(err, ErrNotMember) || txnsink.Permanent(err):
@@ -173,9 +174,26 @@ func (m *member) beat(ctx context.Context) (again bool, _ error) {
 	case m.silent():
 		return false, ErrNotMember
 	default:
-		m.Log.Warn("the group does not answer", "pipeline", m.Pipeline, "error", err)
+		m.unanswered(err)
 	}
 	return again, nil
+}
+
+// confirmed notes that the group has answered a question that was sent at a time.
+func (m *member) confirmed(sent time.Time) {
+	m.heard.at(sent)
+	if m.silence {
+		m.silence = false
+		m.Log.Info("the group answers again", "pipeline", m.Pipeline)
+	}
+}
+
+// unanswered says once, until the group answers again, that it does not: a broker that is away is asked many times a second.
+func (m *member) unanswered(err error) {
+	if !m.silence {
+		m.silence = true
+		m.Log.Warn("the group does not answer, trying again", "pipeline", m.Pipeline, "error", err)
+	}
 }
 
 func (m *member) stopping() bool {
@@ -316,7 +334,7 @@ func (m *member) runSlot(ctx context.Context, slot int) (err error) {
 		if m.Shared != nil {
 			c.shared = askedOnce(m.Shared)
 		}
-		c.Sink, c.failed = heir{c.Sink, m.Pipeline}, map[string]bool{}
+		c.Sink = heir{c.Sink, m.Pipeline}
 	}
 	m.view.watch(slot, &c)
 	return Run(ctx, c)

@@ -9,6 +9,7 @@ import (
 	"replicator/debezium"
 	"replicator/schema"
 	"replicator/sqlgen"
+	"replicator/txnsink"
 )
 
 // need is what must be done to the target before an event's row can be written.
@@ -132,7 +133,7 @@ func (t *tables) bring(ctx context.Context, n *need, e *debezium.Event) error {
 		next.At = at
 	}
 	t.forget()
-	if err := t.define(ctx, ddl, map[sourceTable]*tableNote{name: next}); err != nil {
+	if err := t.define(ctx, &txnsink.Planned{Name: old.target, Table: current}, ddl, map[sourceTable]*tableNote{name: next}); err != nil {
 		return err
 	}
 	for _, s := range ddl {

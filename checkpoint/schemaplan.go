@@ -69,7 +69,7 @@ func ApplySchema(ctx context.Context, c Config, plans []SchemaPlan) error {
 		}
 	}
 	for _, p := range plans {
-		if err := t.define(ctx, p.Statements, p.notes); err != nil {
+		if err := t.define(ctx, nil, p.Statements, p.notes); err != nil {
 			return fmt.Errorf("source table %s: %w", p.Source, err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"replicator/debezium"
 	"replicator/schema"
 	"replicator/sqlgen"
+	"replicator/txnsink"
 )
 
 // tables knows which table of the target each table of the source goes to. It belongs to the router.
@@ -262,7 +263,7 @@ func (t *tables) found(ctx context.Context, name sourceTable, v *version, e *deb
 	if err != nil {
 		return nil, err
 	}
-	if err := t.defineAlong(ctx, name, ddl, n, table == nil); err != nil {
+	if err := t.defineAlong(ctx, &txnsink.Planned{Name: as, Table: table}, name, ddl, n); err != nil {
 		return nil, fmt.Errorf("make table %v in the target: %w", as, err)
 	}
 	if table != nil && len(ddl) == 0 {
@@ -335,7 +336,7 @@ func (t *tables) widened(ctx context.Context, name sourceTable, table *schema.Ta
 	if err != nil || len(ddl) == 0 {
 		return table, err
 	}
-	if err := t.define(ctx, ddl, nil); err != nil {
+	if err := t.define(ctx, &txnsink.Planned{Name: table.Name, Table: table}, ddl, nil); err != nil {
 		return nil, err
 	}
 	return t.current(ctx, []schema.Name{table.Name})

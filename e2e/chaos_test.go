@@ -26,7 +26,7 @@ func TestFaultsLoseAndRepeatNothing(t *testing.T) {
 
 	c := newChaos(t, seed)
 	defer func() { t.Logf("faults, and what came of them:\n%s", c.tally.report(c.survivor.samples)) }()
-	load := startPulse(t, seed, c.mysql)
+	load := startPulse(t, seed, c.mysql, c.source)
 	until := time.Now().Add(duration)
 	for i := 1; time.Now().Before(until); i++ {
 		c.fault(t, i, c.faults.next(c.random))
@@ -131,7 +131,7 @@ func (c *chaos) fault(t *testing.T, i int, f fault) {
 	for range killsAfter {
 		c.killAt(t, time.Duration(c.random.IntN(1500))*time.Millisecond, c.random.IntN(2) == 0)
 	}
-	c.settled(t, c.sourcePulseAfter(t))
+	c.settled(t, c.sourcePulseAfter(t, c.mysql))
 	c.tally.add(f.name, time.Since(began))
 }
 
@@ -148,12 +148,12 @@ func (c *chaos) killAt(t *testing.T, pause time.Duration, prepared bool) {
 }
 
 // sourcePulseAfter waits until the source has committed something that it had not when it was asked.
-func (c *chaos) sourcePulseAfter(t *testing.T) int64 {
+func (s *stack) sourcePulseAfter(t *testing.T, dsn string) int64 {
 	t.Helper()
 	var first, n int64
 	eventually(t, settleLimit, "the source goes on", func(ctx context.Context) error {
 		var err error
-		if n, err = pulseOf(ctx, c.mysql); err != nil {
+		if n, err = pulseOf(ctx, dsn, s.source); err != nil {
 			return err
 		}
 		if first == 0 {

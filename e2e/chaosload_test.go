@@ -23,11 +23,11 @@ type pulseLoad struct {
 	last  atomic.Pointer[error] // of the last transaction that failed
 }
 
-// startPulse plays random transactions to database chaos, a hundred a second, until wait. Each raises the pulse by one and writes its number
+// startPulse plays random transactions to a database of the source, a hundred a second, until wait. Each raises the pulse by one and writes its number
 // into the journal.
-func startPulse(t *testing.T, seed uint64, dsn string) *pulseLoad {
+func startPulse(t *testing.T, seed uint64, dsn, database string) *pulseLoad {
 	t.Helper()
-	db, err := sql.Open("mysql", dsn+"chaos?multiStatements=true&timeout=5s&readTimeout=60s")
+	db, err := sql.Open("mysql", dsn+database+"?multiStatements=true&timeout=5s&readTimeout=60s")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func (l *pulseLoad) play(ctx context.Context, db *sql.DB, random *rand.Rand) {
 			return
 		case <-next.C:
 		}
-		statements := append(change(random, n), "UPDATE pulse SET n = n + 1", fmt.Sprintf("INSERT INTO journal SELECT n, 'change %d' FROM pulse", n))
+		statements := append(change(random, n), "UPDATE pulse SET n = n + 1", fmt.Sprintf("INSERT INTO journal (n, note) SELECT n, 'change %d' FROM pulse", n))
 		if _, err := db.ExecContext(ctx, "START TRANSACTION; "+strings.Join(statements, "; ")+"; COMMIT"); err != nil {
 			l.last.Store(&err)
 			db.SetMaxIdleConns(0) // a session in the middle of a transaction is closed, not used again
@@ -83,8 +83,8 @@ func (l *pulseLoad) lastError() error {
 }
 
 // pulseOf is how many transactions the source has committed.
-func pulseOf(ctx context.Context, dsn string) (n int64, err error) {
-	db, err := sql.Open("mysql", dsn+"chaos?timeout=5s&readTimeout=5s")
+func pulseOf(ctx context.Context, dsn, database string) (n int64, err error) {
+	db, err := sql.Open("mysql", dsn+database+"?timeout=5s&readTimeout=5s")
 	if err != nil {
 		return 0, err
 	}

@@ -85,8 +85,8 @@ func TestMySQLAndMariaDBEqualTheSourceUnderKills(t *testing.T) {
 	}
 }
 
-// beginNative starts a server, and the replicator into it.
-func (l *liveConnector) beginNative(t *testing.T, kind mysqlserver.Kind) *nativeTarget {
+// openNative starts a server, with a database for the replicator.
+func (l *liveConnector) openNative(t *testing.T, kind mysqlserver.Kind) *nativeTarget {
 	t.Helper()
 	server, err := mysqlserver.Start(t.Context(), mysqlserver.Config{Kind: kind, Durable: true, Settings: map[string]string{"default-time-zone": "+00:00"}})
 	if err != nil {
@@ -119,6 +119,13 @@ func (l *liveConnector) beginNative(t *testing.T, kind mysqlserver.Kind) *native
 	own := *l.stack
 	own.pipeline += "-" + string(kind)
 	n.stack = &own
+	return n
+}
+
+// beginNative starts a server, and the replicator into it.
+func (l *liveConnector) beginNative(t *testing.T, kind mysqlserver.Kind) *nativeTarget {
+	t.Helper()
+	n := l.openNative(t, kind)
 	// A source in a loose sql_mode keeps an error value in an ENUM, which prints as an empty text and which no strict server takes: here it is
 	// a label. MariaDB 10.11 has no VECTOR.
 	vector := map[mysqlserver.Kind]string{mysqlserver.MySQL9: "vector(3)", mysqlserver.MariaDB: "json"}[kind]
@@ -127,7 +134,7 @@ func (l *liveConnector) beginNative(t *testing.T, kind mysqlserver.Kind) *native
 	}
 	n.config = writeFile(t, n.pipeline+".yaml", fmt.Appendf(nil, "pipeline: %s\nsource:\n  brokers: [%s]\n  topics: ['%[3]s\\.%[4]s\\..*']\n  schema_changes: %[3]s\n"+
 		"target: {url: '%[5]s'}\ntables: [{match: '%[4]s\\.dbz_signal', skip: true}]\ndelivery: two-phase\ncheckpoint: {interval: 200ms}\nhttp: {listen: ''}\n",
-		n.pipeline, n.broker, l.connector, n.source, server.URL(l.database)))
+		n.pipeline, n.broker, l.connector, n.source, n.server.URL(l.database)))
 	n.daemon = n.start(t, n.config)
 	return n
 }

@@ -198,7 +198,7 @@ func change(random *rand.Rand, n int64) []string {
 	case chance < 98: // deleted and made again in one transaction
 		return []string{
 			fmt.Sprintf("DELETE FROM account WHERE id = %d", a),
-			fmt.Sprintf("INSERT INTO account VALUES (%d, 'again %d', 1, 'π \\\\ \\'quoted\\'', NOW(6))", a, n),
+			fmt.Sprintf("INSERT INTO account (id, owner, balance, note, changed_at) VALUES (%d, 'again %d', 1, 'π \\\\ \\'quoted\\'', NOW(6))", a, n),
 		}
 	default: // a transaction of many rows
 		return []string{fmt.Sprintf("UPDATE account SET note = '%d', changed_at = NOW(6) WHERE id %% 7 = %d", random.IntN(1000), random.IntN(7))}

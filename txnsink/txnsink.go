@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"replicator/schema"
 	"replicator/sqlgen"
@@ -59,6 +60,21 @@ type Definition struct {
 	Epoch    int64     // of the run that defines; 0: it belongs to no run, and nothing fences it
 	DDL      []string  // statements, in order
 	Defined  []Defined // each replaces what was remembered of its Source
+	Of       *Planned  // what DDL was planned for; nil: it may be run on any table
+}
+
+// Planned is a table of the target as [Sink.Table] had it when a definition was planned.
+type Planned struct {
+	Name  schema.Name
+	Table *schema.Table // nil: there was none
+}
+
+// Still returns ErrOvertaken if the table is another one now.
+func (p *Planned) Still(now *schema.Table) error {
+	if reflect.DeepEqual(p.Table, now) {
+		return nil
+	}
+	return fmt.Errorf("%w: table %v is not what it was when its change was planned", ErrOvertaken, p.Name)
 }
 
 // Defined is what the target remembers of one source table.
@@ -108,6 +124,8 @@ var (
 	ErrFenced = errors.New("fenced by a later run of this pipeline")
 	// ErrLost: a transaction that a saved checkpoint decided to commit exists no more and was never committed.
 	ErrLost = errors.New("transaction lost")
+	// ErrOvertaken: another process has changed a table since a definition of it was planned. A new plan finds what it is now.
+	ErrOvertaken = errors.New("overtaken")
 	// ErrBusy: something that will pass holds what is needed.
 	ErrBusy = errors.New("busy")
 )

@@ -44,7 +44,7 @@ func Open(ctx context.Context, url string, t sink.TLS) (*Store, error) {
 }
 
 // Close closes the sessions.
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() error { return sink.CloseDB(s.db) }
 
 // transaction runs do in a transaction and commits it. The driver's error types stay here.
 func (s *Store) transaction(ctx context.Context, do func(*sql.Tx) error) error {

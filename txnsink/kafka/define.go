@@ -30,6 +30,13 @@ func (s *Sink) define(ctx context.Context, d txnsink.Definition) error {
 	if err := s.lookAtTopic(ctx); err != nil {
 		return err
 	}
+	if d.Of != nil {
+		if now, err := s.Table(ctx, d.Of.Name); err != nil {
+			return err
+		} else if err := d.Of.Still(now); err != nil {
+			return err
+		}
+	}
 	var known map[schema.Name]schema.Table
 	err := s.journal.view(ctx, func(st *state) error {
 		known = maps.Clone(st.tables)

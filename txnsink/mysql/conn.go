@@ -71,6 +71,14 @@ func OpenDB(url string, t TLS, lockTimeout time.Duration) (*sql.DB, error) {
 	return openDB(c, lockTimeout)
 }
 
+// CloseDB closes a pool. That an idle session was broken before, as by a server that has started again, is no failure: it is gone.
+func CloseDB(db *sql.DB) error {
+	if err := db.Close(); err != nil && !lost(err) {
+		return plain(err)
+	}
+	return nil
+}
+
 func openDB(c *mysql.Config, lockTimeout time.Duration) (*sql.DB, error) {
 	inner, err := mysql.NewConnector(c)
 	if err != nil {

@@ -1,12 +1,15 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -23,7 +26,24 @@ func (s *Sink) Define(ctx context.Context, d txnsink.Definition) (err error) {
 			return permanent("%s cannot be the target of %s: the replicator's own tables have such names; give it another place by target.table, or by a rule's target", v.Target, v.Source)
 		}
 	}
-	tx, err := s.control.BeginTx(ctx, nil)
+	conn, err := s.control.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("change the schema of the target: %w", plain(err))
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	if d.Of != nil {
+		release, err := s.lockName(ctx, conn, d.Of.Name)
+		if err != nil {
+			return err
+		}
+		return errors.Join(s.define(ctx, conn, d), release())
+	}
+	return s.define(ctx, conn, d)
+}
+
+// define is Define on a session that notes what was defined.
+func (s *Sink) define(ctx context.Context, conn *sql.Conn, d txnsink.Definition) (err error) {
+	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("change the schema of the target: %w", plain(err))
 	}
@@ -34,6 +54,13 @@ func (s *Sink) Define(ctx context.Context, d txnsink.Definition) (err error) {
 	}()
 	if d.Epoch != 0 {
 		if err := keepOut(ctx, tx, d); err != nil {
+			return err
+		}
+	}
+	if d.Of != nil {
+		if now, err := s.Table(ctx, d.Of.Name); err != nil {
+			return err
+		} else if err := d.Of.Still(now); err != nil {
 			return err
 		}
 	}
@@ -73,6 +100,34 @@ func keepOut(ctx context.Context, tx *sql.Tx, d txnsink.Definition) error {
 		return fmt.Errorf("%w: epoch %d is at work", txnsink.ErrFenced, epoch)
 	}
 	return nil
+}
+
+// The longest that a definition waits for another process's of the same table, and to say that it is done.
+const (
+	defineWait    = 10 // seconds
+	releaseWithin = 5 * time.Second
+)
+
+// lockName keeps other processes from changing a table by what they had planned for it, until release. A lock of the table would end
+// with the first statement.
+func (s *Sink) lockName(ctx context.Context, conn *sql.Conn, name schema.Name) (release func() error, err error) {
+	sum := sha256.Sum256([]byte(cmp.Or(name.Schema, s.facts.database) + "." + name.Table))
+	key := "replicator " + hex.EncodeToString(sum[:16])
+	var held sql.NullBool
+	if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?)", key, defineWait).Scan(&held); err != nil {
+		return nil, fmt.Errorf("change the schema of the target: %w", plain(err))
+	}
+	if !held.Bool {
+		return nil, fmt.Errorf("change table %v of the target: another process is at it for more than %d s: %w", name, defineWait, txnsink.ErrBusy)
+	}
+	return func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseWithin) // the connection is used again, whatever came of the definition
+		defer cancel()
+		if _, err := conn.ExecContext(ctx, "DO RELEASE_LOCK(?)", key); err != nil && !lost(err) {
+			return fmt.Errorf("change the schema of the target: %w", plain(err))
+		}
+		return nil
+	}, nil
 }
 
 // defineError says which statement failed. What is wrong with a statement, or with the rows that it would convert, is wrong

@@ -116,13 +116,13 @@ func (s *Sink) lookAtGrants(ctx context.Context, f *Facts) (err error) {
 	return rows.Err()
 }
 
-// ownTables are those that replicating reads and writes.
-var ownTables = []string{"replicator_pipelines", "replicator_checkpoints", "replicator_witness", "replicator_log", "replicator_schema_version", "replicator_dead_letters"}
+// usedTables are those that replicating reads and writes.
+var usedTables = []string{"replicator_pipelines", "replicator_checkpoints", "replicator_witness", "replicator_log", "replicator_schema_version", "replicator_dead_letters"}
 
 // lookAtOwnTables tries what replicating does to the own tables, each time of no row: roles and privileges of single tables count as the
 // server counts them. A table that is not there is made by run.
 func (s *Sink) lookAtOwnTables(ctx context.Context, f *Facts) error {
-	for _, table := range ownTables {
+	for _, table := range usedTables {
 		for _, try := range [][2]string{
 			{"SELECT", "SELECT 1 FROM " + table + " WHERE FALSE"},
 			{"INSERT", "INSERT INTO " + table + " SELECT * FROM " + table + " WHERE FALSE"},

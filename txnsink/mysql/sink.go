@@ -155,7 +155,7 @@ func (s *Sink) takeHeld(id txnsink.ID) *session {
 // Close closes the sessions that no transaction uses. An open transaction closes its own when it ends.
 func (s *Sink) Close() error {
 	s.closeSessions(s.workers.Close(), true)
-	return errors.Join(s.control.Close(), s.sessions.Close())
+	return errors.Join(CloseDB(s.control), CloseDB(s.sessions))
 }
 
 // closeSessions closes idle sessions, and those that hold what they have prepared.

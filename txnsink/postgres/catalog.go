@@ -14,18 +14,23 @@ import (
 
 // Table reads a table's shape. Its name comes back with the schema in which it was found.
 func (s *Sink) Table(ctx context.Context, name schema.Name) (*schema.Table, error) {
-	if name.Schema == "" {
-		name.Schema = s.config.Schema
-	}
 	var t *schema.Table
 	err := s.control(ctx, func(c *pgx.Conn) (err error) {
-		t, err = s.readTable(ctx, c, name)
+		t, err = s.readTable(ctx, c, s.inSchema(name))
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read table %s from the catalog: %w", name, plain(err))
 	}
 	return t, nil
+}
+
+// inSchema is name with the configured schema, where it has none.
+func (s *Sink) inSchema(name schema.Name) schema.Name {
+	if name.Schema == "" {
+		name.Schema = s.config.Schema
+	}
+	return name
 }
 
 func (s *Sink) readTable(ctx context.Context, c *pgx.Conn, name schema.Name) (*schema.Table, error) {

@@ -27,11 +27,11 @@ func (s *Sink) Define(ctx context.Context, d txnsink.Definition) error {
 		var at string // the statement that failed
 		err = s.control(ctx, func(c *pgx.Conn) error {
 			return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) (err error) {
-				at, err = define(ctx, tx, d)
+				at, err = s.define(ctx, tx, d)
 				return err
 			})
 		})
-		if errors.Is(err, txnsink.ErrFenced) {
+		if errors.Is(err, txnsink.ErrFenced) || errors.Is(err, txnsink.ErrOvertaken) {
 			return err
 		}
 		if !createdAtOnce(at, err) {
@@ -63,9 +63,14 @@ func notOwn(ctx context.Context, c *pgx.Conn, list []txnsink.Defined) error {
 }
 
 // define does all of d. It returns the statement of it that failed; empty: none did.
-func define(ctx context.Context, tx pgx.Tx, d txnsink.Definition) (string, error) {
+func (s *Sink) define(ctx context.Context, tx pgx.Tx, d txnsink.Definition) (string, error) {
 	if d.Epoch != 0 {
 		if err := keepOut(ctx, tx, d); err != nil {
+			return "", err
+		}
+	}
+	if d.Of != nil {
+		if err := s.still(ctx, tx, d.Of); err != nil {
 			return "", err
 		}
 	}
@@ -117,6 +122,29 @@ func keepOut(ctx context.Context, tx pgx.Tx, d txnsink.Definition) error {
 		return fmt.Errorf("%w: epoch %d is at work", txnsink.ErrFenced, epoch)
 	}
 	return nil
+}
+
+// still returns ErrOvertaken unless the table is what it was, and keeps it so until the transaction ends. One that was not there is made by
+// a statement that fails if another has made it meanwhile.
+func (s *Sink) still(ctx context.Context, tx pgx.Tx, p *txnsink.Planned) error {
+	name := s.inSchema(p.Name)
+	if p.Table != nil {
+		id := pgx.Identifier{name.Schema, name.Table}
+		if name.Schema == "" {
+			id = id[1:]
+		}
+		// As strong as what most changes take: two processes that held less would both wait for more.
+		if _, err := tx.Exec(ctx, "LOCK TABLE "+id.Sanitize()+" IN ACCESS EXCLUSIVE MODE"); code(err) == codeUndefinedTable {
+			return p.Still(nil)
+		} else if err != nil {
+			return err
+		}
+	}
+	now, err := s.readTable(ctx, tx.Conn(), name)
+	if err != nil {
+		return err
+	}
+	return p.Still(now)
 }
 
 // defineError says which statement failed. What is wrong with a statement, or with the rows that it would convert, is wrong

@@ -50,6 +50,11 @@ func (s *MemorySink) Define(ctx context.Context, d txnsink.Definition) error {
 	if at := m.witness[worker{d.Pipeline, 0}].epoch; d.Epoch != 0 && at > d.Epoch {
 		return fmt.Errorf("define: epoch %d is at work: %w", at, txnsink.ErrFenced)
 	}
+	if d.Of != nil {
+		if err := d.Of.Still(m.shape(d.Of.Name)); err != nil {
+			return err
+		}
+	}
 	tables := maps.Clone(m.tables)
 	for _, sql := range d.DDL {
 		if err := m.define(tables, sql); err != nil {

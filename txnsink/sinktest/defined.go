@@ -49,3 +49,52 @@ func fencedDefinition(t *testing.T, h Harness) {
 	d.Epoch = 2
 	wantNoError(t, "define", young.sink.Define(t.Context(), d))
 }
+
+// overtakenDefinition: what was planned for a table that is another one by now changes nothing, and remembers nothing; the next plan does.
+func overtakenDefinition(t *testing.T, h Harness) {
+	p := run(t, h, 1)
+	read := func() *schema.Table {
+		t.Helper()
+		now, err := p.sink.Table(t.Context(), keyed.Name)
+		wantNoError(t, "read the table", err)
+		return now
+	}
+	evolve := func(of *schema.Table, column string) error {
+		t.Helper()
+		from, err := p.sink.Dialect().TargetTable(keyed, keyed.Name, sqlgen.Options{})
+		wantNoError(t, "shape", err)
+		wanted := keyed
+		wanted.Columns = append(slices.Clone(keyed.Columns), schema.Column{Name: column, Type: schema.Type{Kind: schema.Int64}})
+		to, err := p.sink.Dialect().TargetTable(wanted, keyed.Name, sqlgen.Options{})
+		wantNoError(t, "shape", err)
+		d := txnsink.Definition{
+			Pipeline: h.Pipeline, Epoch: 1, Of: &txnsink.Planned{Name: keyed.Name, Table: of},
+			Defined: []txnsink.Defined{{Source: column, Target: keyed.Name, State: `{}`}},
+		}
+		evolver, ok := p.sink.Dialect().(sqlgen.Evolver)
+		if !ok {
+			t.Fatal("the dialect does not follow schema changes")
+		}
+		for _, s := range evolver.Evolve(sqlgen.Evolution{Current: of, From: &from, To: &to, Policy: schema.Evolve}).Statements {
+			d.DDL = append(d.DDL, s.SQL)
+		}
+		return p.sink.Define(t.Context(), d)
+	}
+	before := read()
+	wantNoError(t, "the first", evolve(before, "first"))
+	wantError(t, "planned for the table before", evolve(before, "second"), txnsink.ErrOvertaken)
+	late := txnsink.Definition{Pipeline: h.Pipeline, Epoch: 1, Of: &txnsink.Planned{Name: keyed.Name}, DDL: []string{"not run"}}
+	wantError(t, "planned for no table", p.sink.Define(t.Context(), late), txnsink.ErrOvertaken)
+	if remembered, err := p.sink.Defined(t.Context(), h.Pipeline); err != nil || len(remembered) != 1 || remembered[0].Source != "first" {
+		t.Errorf("remembered: %v, %v", remembered, err)
+	}
+	wantNoError(t, "planned anew", evolve(read(), "second"))
+	var names []string
+	for _, c := range read().Columns {
+		names = append(names, c.Name)
+	}
+	slices.Sort(names)
+	if want := []string{"first", "id", "n", "name", "second"}; !slices.Equal(names, want) {
+		t.Errorf("columns: got %v, want %v", names, want)
+	}
+}

@@ -298,11 +298,13 @@ func (Dialect) Evolve(e sqlgen.Evolution) sqlgen.Plan {
 		return plan(sqlgen.DropTable, definition{Drop: e.Current.Name})
 	case e.Current == nil:
 		return plan(sqlgen.CreateTable, definition{Make: *e.To})
-	case equalShapes(e.Current, e.To):
+	}
+	to := withOthers(e)
+	if equalShapes(e.Current, &to) {
 		return sqlgen.Plan{}
 	}
-	d := definition{Drop: e.Current.Name, Make: *e.To}
-	for _, c := range e.To.Columns {
+	d := definition{Drop: e.Current.Name, Make: to}
+	for _, c := range to.Columns {
 		from := c.Name
 		for _, r := range e.Renames {
 			if r.To == c.Name {
@@ -312,6 +314,27 @@ func (Dialect) Evolve(e sqlgen.Evolution) sqlgen.Plan {
 		d.From = append(d.From, from)
 	}
 	return plan(sqlgen.ChangeType, d)
+}
+
+// withOthers is To with what others have added to the table since it was From: a column that neither knows stays, and so does a type that is not
+// From's.
+func withOthers(e sqlgen.Evolution) schema.Table {
+	to := *e.To
+	if e.From == nil {
+		return to
+	}
+	to.Columns = slices.Clone(to.Columns)
+	for _, c := range e.Current.Columns {
+		was, known := e.From.Column(c.Name)
+		i := slices.IndexFunc(to.Columns, func(t schema.Column) bool { return t.Name == c.Name })
+		switch {
+		case i < 0 && !known:
+			to.Columns = append(to.Columns, c)
+		case i >= 0 && (!known || was.Type.Kind != c.Type.Kind):
+			to.Columns[i].Type = c.Type
+		}
+	}
+	return to
 }
 
 func tableName(e sqlgen.Evolution) schema.Name {

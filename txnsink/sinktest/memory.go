@@ -313,13 +313,18 @@ func (s *MemorySink) Table(ctx context.Context, name schema.Name) (*schema.Table
 	if err := s.usable(ctx); err != nil {
 		return nil, err
 	}
-	t := s.m.tables[name]
+	return s.m.shape(name), nil
+}
+
+// shape returns a table's shape; nil: there is none. m.mu is held.
+func (m *Memory) shape(name schema.Name) *schema.Table {
+	t := m.tables[name]
 	if t == nil {
-		return nil, nil
+		return nil
 	}
 	shape := t.shape
 	shape.Columns = slices.Clone(shape.Columns)
-	return &shape, nil
+	return &shape
 }
 
 // Close ends the sink's sessions.

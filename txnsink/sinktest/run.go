@@ -62,6 +62,7 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 		{"TablesAreDefinedOnceAndRead", tables},
 		{"DefinitionIsRemembered", remembered},
 		{"FencedRunDefinesNothing", fencedDefinition},
+		{"DefinitionOfAnotherTableIsOvertaken", overtakenDefinition},
 		{"CancelledCallFails", cancelledCall},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -84,8 +84,8 @@ e2e: ## MySQL, Debezium, Kafka and PostgreSQL for real, with kills (root on Debi
 	e2e/run
 
 .PHONY: chaos
-chaos: ## DURATION (10m) of kills, stops, cut connections, full and slow disks, clock jumps on that stack; E2E_SEED repeats a schedule
-	CHAOS_DURATION=$(or $(DURATION),10m) e2e/run -timeout 24h -run '^TestFaultsLoseAndRepeatNothing$$'
+chaos: ## DURATION (10m) of kills, stops, cut connections, full and slow disks, clock jumps on that stack; E2E_SEED repeats a schedule, TARGET=mariadb has another target
+	CHAOS_TARGET=$(TARGET) CHAOS_DURATION=$(or $(DURATION),10m) e2e/run -timeout 24h -run '^TestFaultsLoseAndRepeatNothing$$'
 
 .PHONY: soak
 soak: ## DURATION (1h) of 2,000 changes a second with DDL and restarts; soak.csv and soak.svg go beside the stack's logs

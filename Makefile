@@ -60,11 +60,13 @@ vuln: ## govulncheck: known weaknesses in what is called, of Go and of modules (
 		go run golang.org/x/vuln/cmd/govulncheck@$(VULN) ./...
 
 .PHONY: fuzz
-fuzz: ## every fuzz target for FUZZTIME (30s)
-	@for package in $$(go list ./...); do \
-		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
-			echo "fuzzing $$package $$target for $(FUZZTIME)"; \
-			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$package; \
+fuzz: ## every fuzz target for FUZZTIME (30s), from its seeds and from what earlier runs have found
+	@bin=$$(mktemp -d); trap 'rm -rf "$$bin"' EXIT; \
+	for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+		go test -c -fuzz . -o "$$bin/fuzz" "$$dir"; \
+		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9]*\)(.*/\1/p' "$$dir"/*_test.go); do \
+			echo "fuzzing $$dir $$target for $(FUZZTIME)"; \
+			(cd "$$dir" && "$$bin/fuzz" -test.run '^$$' -test.fuzz "^$$target\$$" -test.fuzztime $(FUZZTIME) -test.fuzzcachedir "$$(go env GOCACHE)/fuzz/$$(go list)"); \
 		done; \
 	done
 

@@ -60,11 +60,13 @@ vuln: ## govulncheck: known weaknesses in what is called, of Go and of modules (
 		go run golang.org/x/vuln/cmd/govulncheck@$(VULN) ./...
 
 .PHONY: fuzz
-fuzz: ## every fuzz target for FUZZTIME (30s)
-	@for package in $$(go list ./...); do \
-		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
-			echo "fuzzing $$package $$target for $(FUZZTIME)"; \
-			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$package; \
+fuzz: ## every fuzz target for FUZZTIME (30s), from its seeds and from what earlier runs have found
+	@bin=$$(mktemp -d); trap 'rm -rf "$$bin"' EXIT; \
+	for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+		go test -c -fuzz . -o "$$bin/fuzz" "$$dir"; \
+		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9]*\)(.*/\1/p' "$$dir"/*_test.go); do \
+			echo "fuzzing $$dir $$target for $(FUZZTIME)"; \
+			(cd "$$dir" && "$$bin/fuzz" -test.run '^$$' -test.fuzz "^$$target\$$" -test.fuzztime $(FUZZTIME) -test.fuzzcachedir "$$(go env GOCACHE)/fuzz/$$(go list)"); \
 		done; \
 	done
 
@@ -85,8 +87,8 @@ e2e: ## MySQL, Debezium, Kafka and PostgreSQL for real, with kills (root on Debi
 	e2e/run
 
 .PHONY: chaos
-chaos: ## DURATION (10m) of kills, stops, cut connections, full and slow disks, clock jumps on that stack; E2E_SEED repeats a schedule
-	CHAOS_DURATION=$(or $(DURATION),10m) e2e/run -timeout 24h -run '^TestFaultsLoseAndRepeatNothing$$'
+chaos: ## DURATION (10m) of kills, stops, cut connections, full and slow disks, clock jumps on that stack; E2E_SEED repeats a schedule, TARGET=mariadb has another target
+	CHAOS_TARGET=$(TARGET) CHAOS_DURATION=$(or $(DURATION),10m) e2e/run -timeout 24h -run '^TestFaultsLoseAndRepeatNothing$$'
 
 .PHONY: cluster
 cluster: ## DURATION (10m) of kills, stops, cuts, scaling and DDL under three processes of one pipeline; TARGET=mysql9 or mariadb; E2E_SEED as above

@@ -340,6 +340,7 @@ func (t *txn) recount(s *stream) {
 	*p = txnPart{}
 	number := s.head
 	for _, c := range s.chunks {
+		c.unpack()
 		for i := c.from; i < len(c.labels); i++ {
 			m := &c.labels[i]
 			number++
@@ -353,6 +354,9 @@ func (t *txn) recount(s *stream) {
 			if fresh != m.fresh {
 				t.recounted(m, fresh)
 			}
+		}
+		if c.onDisk {
+			c.pack()
 		}
 	}
 }

@@ -30,6 +30,7 @@ func fullCheckpoint() checkpoint.Checkpoint {
 			Digests:     []uint64{math.MaxUint64, 1}, Count: 3, Cursor: 2, Order: 5, SentNs: 6, TsMs: 7, ServerID: 8,
 			Servers: []checkpoint.Server{{ID: "u", Number: 9}},
 		}},
+		Founding: &checkpoint.Founding{Slots: 4, Source: "kafka-1"},
 	}
 }
 
@@ -62,7 +63,7 @@ func TestEncodingIsStable(t *testing.T) {
 		`"transactions":[{"pipeline":"shop","epoch":3,"checkpoint":12,"worker":1}],"parts":[3],` +
 		`"ahead":[{"workers":2,"worker":1,"positions":[{"topic":"b","partition":0,"offset":5,"topic_id":"00ff"}]}],` +
 		`"seen":[{"source":"shop","database":"d","schema":"s","table":"t","topic":"b","partition":1,"log":"binlog","at":[12,18446744073709551615,0,0],"txn":"x",` +
-		`"digests":[18446744073709551615,1],"count":3,"cursor":2,"order":5,"sent_ns":6,"ts_ms":7,"server_id":8,"servers":[{"id":"u","number":9}]}]}`
+		`"digests":[18446744073709551615,1],"count":3,"cursor":2,"order":5,"sent_ns":6,"ts_ms":7,"server_id":8,"servers":[{"id":"u","number":9}]}],"founding":{"slots":4,"source":"kafka-1"}}`
 	got, err := checkpoint.Marshal(fullCheckpoint())
 	if err != nil {
 		t.Fatal(err)

@@ -373,6 +373,7 @@ func (m *label) orderIn(t *txn) int64 {
 // handRun hands over events of s up to number limit of t. What is sent again is left out.
 func (a *assembler) handRun(ctx context.Context, s *stream, t *txn, limit int64, out chan<- *job) error {
 	c := s.chunks[0]
+	c.unpack()
 	if c.from == len(c.labels) {
 		return a.pass(ctx, s, 0, out)
 	}

@@ -262,6 +262,8 @@ func (r *memoryReader) Ends(context.Context) (map[debezium.Partition]int64, erro
 func (r *memoryReader) Start() debezium.Positions { return r.start }
 
 func (r *memoryReader) End() map[debezium.Partition]int64 {
+	r.mu.Lock() // a log may grow
+	defer r.mu.Unlock()
 	out := map[debezium.Partition]int64{}
 	for p, bs := range r.log.partitions {
 		out[p] = bs[len(bs)-1].Next

@@ -2,6 +2,8 @@ package checkpoint
 
 import (
 	"context"
+	"encoding/binary"
+	"slices"
 	"time"
 
 	"replicator/debezium"
@@ -29,7 +31,8 @@ type chunk struct {
 	batch   debezium.Batch // on disk: without its records
 	came    time.Time      // as job.came
 	events  []debezium.Event
-	labels  []label // one for each event
+	labels  []label // one for each event; nil while packed holds them
+	packed  *packed // on disk, as long as nothing looks at them
 	from    int     // how many of them are gone
 	cost    int64
 	onDisk  bool
@@ -47,6 +50,48 @@ type label struct {
 	at     *debezium.LogPosition // of an event that is of none and has its place among the transactions
 }
 
+// packed is labels that differ in their numbers only, which take a few bytes each. A transaction of the source may have tens of millions.
+type packed struct {
+	first  label
+	deltas []byte // of offset and order, from one label to the next
+}
+
+// pack packs the labels, if they are of one transaction and table.
+func (c *chunk) pack() {
+	if len(c.labels) == 0 {
+		return
+	}
+	p := &packed{first: c.labels[0]}
+	last := p.first
+	for _, m := range c.labels {
+		if m.txn != last.txn || m.table != last.table || m.fresh != last.fresh || m.at != nil {
+			return
+		}
+		p.deltas = binary.AppendVarint(p.deltas, m.offset-last.offset)
+		p.deltas = binary.AppendVarint(p.deltas, m.order-last.order)
+		last = m
+	}
+	p.deltas = slices.Clip(p.deltas)
+	c.labels, c.packed = nil, p
+}
+
+// unpack makes the labels what they were.
+func (c *chunk) unpack() {
+	if c.packed == nil {
+		return
+	}
+	m := c.packed.first
+	for rest := c.packed.deltas; len(rest) > 0; {
+		offset, n := binary.Varint(rest)
+		order, k := binary.Varint(rest[n:])
+		rest = rest[n+k:]
+		m.offset += offset
+		m.order += order
+		c.labels = append(c.labels, m)
+	}
+	c.packed = nil
+}
+
 // add appends a batch.
 func (s *stream) add(c *chunk) {
 	s.chunks = append(s.chunks, c)
@@ -58,6 +103,7 @@ func (s *stream) add(c *chunk) {
 // first returns the first event's label, or nil if no event waits.
 func (s *stream) first() *label {
 	for _, c := range s.chunks {
+		c.unpack()
 		if c.from < len(c.labels) {
 			return &c.labels[c.from]
 		}
@@ -68,6 +114,7 @@ func (s *stream) first() *label {
 // leading counts the events at the head of the first chunk, up to most, for which is holds.
 func (s *stream) leading(most int64, is func(*label) bool) int {
 	c := s.chunks[0]
+	c.unpack()
 	n := 0
 	for int64(n) < most && c.from+n < len(c.labels) && is(&c.labels[c.from+n]) {
 		n++
@@ -100,6 +147,7 @@ func (a *assembler) take(ctx context.Context, s *stream, n int) (*job, error) {
 // drop moves s over n events of its first chunk; j, if it is not nil, then ends there.
 func (a *assembler) drop(s *stream, n int, j *job) error {
 	c := s.chunks[0]
+	c.unpack()
 	for i := range n {
 		if t := c.labels[c.from+i].txn; t != nil {
 			t.waiting--
@@ -138,6 +186,7 @@ func (a *assembler) keep(c *chunk) error {
 	}
 	c.onDisk, c.extent = true, extent
 	c.batch.Records, c.events = nil, nil
+	c.pack()
 	return nil
 }
 

@@ -73,8 +73,11 @@ func FuzzAvroSchema(f *testing.F) {
 		f.Add(text, []byte("\x02a\x02c\x02xyz\x02\x02k\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"))
 	}
 	f.Fuzz(func(t *testing.T, schema string, value []byte) {
-		_, err := decodeAvro(t, schema, value)
+		events, err := decodeAvro(t, schema, value)
 		mustBeRecordError(t, err)
+		if err == nil && !reflect.DeepEqual(events[0], events[1]) {
+			t.Fatalf("decoded again: got %+v, want %+v", events[1], events[0])
+		}
 	})
 }
 

@@ -22,6 +22,23 @@ type fault struct {
 	end   func(*testing.T) // nil: it has ended by itself
 }
 
+// service is a program that the replicators or their source need.
+type service struct {
+	name                       string
+	kill, start, pause, resume func(*testing.T)
+}
+
+// labService is one that the lab runs.
+func (s *stack) labService(name string) service {
+	command := func(verb string) func(*testing.T) {
+		return func(t *testing.T) {
+			t.Helper()
+			s.lab(t, verb, name)
+		}
+	}
+	return service{name: name, kill: command("kill"), start: command("up"), pause: command("pause"), resume: command("resume")}
+}
+
 // deck deals faults as cards: in a random order, each as often as any other.
 type deck struct{ all, left []fault }
 
@@ -35,7 +52,7 @@ func (d *deck) next(random *rand.Rand) fault {
 	return f
 }
 
-// allFaults is every fault; those of the replicator stand more than once, so that they come more often.
+// allFaults is every fault; kills stand more than once, so that they come more often.
 func (c *chaos) allFaults() deck {
 	faults := []fault{{name: "process stopped, another started in its place", begin: c.supersede}}
 	if c.disk.mounted {
@@ -43,19 +60,27 @@ func (c *chaos) allFaults() deck {
 			fault{name: "checkpoint disk full", begin: c.disk.fill, end: c.disk.empty},
 			fault{name: "checkpoint disk slow", begin: c.disk.freezeAgainAndAgain, end: c.disk.thaw})
 	}
-	for _, service := range []string{"postgres", "mysql", "kafka", "connect"} {
-		faults = append(faults, fault{
-			name:  service + " killed",
-			begin: func(t *testing.T) { c.lab(t, "kill", service); c.tally.kills[service]++ },
-			end:   func(t *testing.T) { c.lab(t, "up", service) },
-		})
-	}
-	for _, service := range []string{"postgres", "mysql", "kafka", "connect", "registry"} {
-		faults = append(faults, fault{
-			name:  service + " stopped",
-			begin: func(t *testing.T) { c.lab(t, "pause", service) },
-			end:   func(t *testing.T) { c.lab(t, "resume", service) },
-		})
+	for _, s := range []struct {
+		service
+		often int // how many times a deck has it killed again and again
+		least int // kills of such a time, of which there are up to twice as many
+	}{
+		// The slower one is to start, the fewer: else a run would be waiting for Kafka Connect.
+		{c.server.service, 4, 4},
+		{c.labService("mysql"), 4, 3},
+		{c.labService("kafka"), 3, 2},
+		{c.labService("registry"), 3, 2},
+		{c.labService("connect"), 2, 1},
+	} {
+		faults = append(faults,
+			fault{name: s.name + " stopped", begin: s.pause, end: s.resume},
+			fault{name: s.name + " killed", begin: func(t *testing.T) { s.kill(t); c.tally.kills[s.name]++ }, end: s.start})
+		for range s.often {
+			faults = append(faults, fault{
+				name:  s.name + " killed again and again",
+				begin: func(t *testing.T) { c.killServiceOften(t, s.service, s.least+c.random.IntN(s.least+1)) },
+			})
+		}
 	}
 	for _, w := range c.wires {
 		for _, toxic := range toxics {
@@ -66,7 +91,7 @@ func (c *chaos) allFaults() deck {
 			})
 		}
 	}
-	for range 12 {
+	for range 8 {
 		faults = append(faults, fault{name: "replicator killed again and again", begin: c.killOften})
 	}
 	for _, r := range c.replicas() {
@@ -92,6 +117,20 @@ func (c *chaos) killOften(t *testing.T) {
 	t.Helper()
 	for i := range 20 + c.random.IntN(30) {
 		c.killAt(t, time.Duration(c.random.IntN(1200))*time.Millisecond, i%2 == 1)
+	}
+}
+
+// killServiceOften kills a service a number of times, a while after it answers again, and fewer times when the run is over meanwhile.
+func (c *chaos) killServiceOften(t *testing.T, s service, times int) {
+	t.Helper()
+	for i := range times {
+		if i > 0 && time.Now().After(c.until) {
+			return
+		}
+		wait(t, time.Duration(c.random.IntN(3000))*time.Millisecond)
+		s.kill(t)
+		c.tally.kills[s.name]++
+		s.start(t)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -21,6 +22,8 @@ import (
 // replica is a replicator of a stream that others read too, and its target.
 type replica struct {
 	*stack // with a pipeline and a database of its own
+	target chaosTarget
+	doubts map[string]time.Time // prepared transactions, and when each was seen first
 	config string
 	daemon *daemon
 
@@ -28,20 +31,18 @@ type replica struct {
 	samples []sample
 }
 
-// newReplica makes a database and a configuration; more is what differs. Kafka, PostgreSQL and the registry are reached by wires.
+// newReplica makes a database and a configuration; more is what differs. Kafka, the target and the registry are reached by wires.
 func (c *chaos) newReplica(t *testing.T, name, more string) *replica {
 	t.Helper()
 	own := *c.stack
 	own.pipeline = "chaos-" + name
 	own.database += "_" + name
-	own.createDatabase(t, own.database)
-	r := &replica{stack: &own}
+	r := &replica{stack: &own, target: c.server.target(t, &own), doubts: map[string]time.Time{}}
 	if !strings.Contains(more, "http:") {
 		address := freeAddress(t)
 		r.metrics = "http://" + address + "/metrics"
 		more += "http: {listen: '" + address + "'}\n"
 	}
-	target := strings.Replace(own.databaseURL(own.database), own.postgresHost(t), c.wire("postgres").near, 1)
 	registry := strings.Replace(own.registry, hostOf(t, own.registry), c.wire("registry").near, 1)
 	r.config = writeFile(t, own.pipeline+".yaml", fmt.Appendf(nil, `pipeline: %s
 source:
@@ -50,7 +51,7 @@ source:
   schema_changes: %s
   registry: {url: '%s'}
 target: {url: '%s'}
-%s`, own.pipeline, c.wire("kafka").near, c.connector, c.connector, registry, target, more))
+%s`, own.pipeline, c.wire("kafka").near, c.connector, c.connector, registry, r.target.url(c.wire(c.server.name).near), more))
 	return r
 }
 
@@ -74,28 +75,33 @@ const oldestDoubt = 30 * time.Second
 // when the target shows what no later change makes good: a gap in the journal, or a row of it twice.
 func (r *replica) look(ctx context.Context, t *testing.T, n int64) error {
 	t.Helper()
-	db, err := r.target(ctx)
+	j, err := r.target.journal(ctx)
 	if err != nil {
 		return err
 	}
-	defer db.Close(ctx)
-	var rows, distinct, last, pulse int64
-	err = db.QueryRow(ctx, `SELECT count(*), count(DISTINCT n), COALESCE(max(n), 0), COALESCE((SELECT n FROM public.pulse), 0) FROM public.journal`).Scan(&rows, &distinct, &last, &pulse)
+	if j.rows != j.last || j.distinct != j.last {
+		t.Fatalf("pipeline %s: the journal shows %d rows of %d transactions, and its last is %d: want all three equal\n%s", r.pipeline, j.rows, j.distinct, j.last, r.daemon.tail())
+	}
+	if j.pulse < n || j.last < n {
+		return fmt.Errorf("the target's pulse is %d, and its journal ends with %d", j.pulse, j.last)
+	}
+	return r.undecided(ctx)
+}
+
+// undecided is an error if a transaction that was prepared some time ago still is.
+func (r *replica) undecided(ctx context.Context) error {
+	ids, err := r.target.doubt(ctx)
 	if err != nil {
 		return err
 	}
-	if rows != last || distinct != last {
-		t.Fatalf("pipeline %s: the journal shows %d rows of %d transactions, and its last is %d: want all three equal\n%s", r.pipeline, rows, distinct, last, r.daemon.tail())
-	}
-	if pulse < n || last < n {
-		return fmt.Errorf("the target's pulse is %d, and its journal ends with %d", pulse, last)
-	}
-	old, err := collect[string](ctx, db, "SELECT gid FROM pg_prepared_xacts WHERE database = current_database() AND prepared < now() - $1::interval", oldestDoubt)
-	if err != nil {
-		return err
-	}
-	if len(old) > 0 {
-		return fmt.Errorf("in doubt for more than %v: %q", oldestDoubt, old)
+	maps.DeleteFunc(r.doubts, func(id string, _ time.Time) bool { return !slices.Contains(ids, id) })
+	for _, id := range ids {
+		since, seen := r.doubts[id]
+		if !seen {
+			r.doubts[id] = time.Now()
+		} else if time.Since(since) > oldestDoubt {
+			return fmt.Errorf("in doubt for more than %v: %s", oldestDoubt, id)
+		}
 	}
 	return nil
 }
@@ -104,14 +110,9 @@ func (r *replica) look(ctx context.Context, t *testing.T, n int64) error {
 func (r *replica) untilPrepared(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	db, err := r.target(ctx)
-	if err != nil {
-		return // the server is what is down
-	}
-	defer db.Close(context.WithoutCancel(ctx))
 	for {
-		ids, err := collect[string](ctx, db, preparedQuery)
-		if err != nil || len(ids) > 0 {
+		ids, err := r.target.doubt(ctx)
+		if err != nil || len(ids) > 0 { // with an error, the server is what is down
 			return
 		}
 	}
@@ -119,7 +120,7 @@ func (r *replica) untilPrepared(ctx context.Context) {
 
 func (r *replica) equalsSource(t *testing.T) error {
 	t.Helper()
-	if report, err := r.compare(t); err != nil {
+	if report, err := r.target.compare(t); err != nil {
 		return fmt.Errorf("%w\n%s", err, report)
 	}
 	return nil

@@ -35,14 +35,14 @@ var toxics = []toxic{
 }
 
 // openWires makes a wire to each server that a replicator talks to. Kafka's is where the broker says that it is.
-func (s *stack) openWires(t *testing.T) []*wire {
+func (s *stack) openWires(t *testing.T, target, address string) []*wire {
 	t.Helper()
 	zerolog.SetGlobalLevel(zerolog.Disabled) // some toxics have a logger of their own
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	var wires []*wire
 	for _, w := range []struct{ name, near, far string }{
 		{"kafka", environment(t, "LAB_KAFKA_PROXY"), environment(t, "LAB_KAFKA_BEHIND")},
-		{"postgres", "127.0.0.1:0", s.postgresHost(t)},
+		{target, "127.0.0.1:0", address},
 		{"registry", "127.0.0.1:0", hostOf(t, s.registry)},
 	} {
 		p := toxiproxy.NewProxy(server, w.name, w.near, w.far)

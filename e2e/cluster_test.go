@@ -133,7 +133,7 @@ func newCluster(t *testing.T, seed uint64) *sharedCluster {
 	c.startConnector(t, c.connectorFile(t))
 	c.target = c.openTarget(t)
 	c.awaitSnapshot(t)
-	wires := c.openWires(t)
+	wires := c.openWires(t, "postgres", c.postgresHost(t))
 	c.kafka = wires[slices.IndexFunc(wires, func(w *wire) bool { return w.name == "kafka" })]
 	for i, broker := range []string{c.broker, c.kafka.near} {
 		c.configs[i] = writeFile(t, fmt.Sprintf("cluster%d.yaml", i), fmt.Appendf(nil, `pipeline: %s

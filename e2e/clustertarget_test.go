@@ -18,7 +18,7 @@ import (
 func (c *sharedCluster) openTarget(t *testing.T) sharedTarget {
 	t.Helper()
 	if kind := os.Getenv("CLUSTER_TARGET"); kind != "" {
-		n := c.openNative(t, mysqlserver.Kind(kind))
+		n := c.native(t, mysqlserver.Kind(kind))
 		if _, err := n.db.ExecContext(t.Context(), "CREATE TABLE journal (n bigint NOT NULL, note varchar(40))"); err != nil {
 			t.Fatal(err)
 		}
@@ -32,11 +32,11 @@ func (c *sharedCluster) openTarget(t *testing.T) sharedTarget {
 	return sharedPostgres{c.stack}
 }
 
-// journal is what a target shows of the transactions: all that have arrived, how many of them there are, how many of these up to one, and the pulse.
-type journal struct{ rows, distinct, wanted, pulse int64 }
+// sharedJournal is what a target shows of the transactions: all that have arrived, how many of them there are, how many of these up to one, and the pulse.
+type sharedJournal struct{ rows, distinct, wanted, pulse int64 }
 
 // look is what [sharedTarget] says of it. Slots do not wait for each other, so the journal has gaps until all have come.
-func (j journal) look(t *testing.T, n int64) error {
+func (j sharedJournal) look(t *testing.T, n int64) error {
 	t.Helper()
 	if j.rows != j.distinct {
 		t.Fatalf("the journal shows %d rows of %d transactions: want each once", j.rows, j.distinct)
@@ -59,7 +59,7 @@ func (s sharedPostgres) look(ctx context.Context, t *testing.T, n int64) error {
 		return err
 	}
 	defer db.Close(ctx)
-	var j journal
+	var j sharedJournal
 	err = db.QueryRow(ctx, `SELECT count(*), count(DISTINCT n), count(*) FILTER (WHERE n <= $1), COALESCE((SELECT n FROM public.pulse), 0) FROM public.journal`, n).Scan(&j.rows, &j.distinct, &j.wanted, &j.pulse)
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func (s sharedNative) url() string { return s.server.URL(s.database) }
 
 func (s sharedNative) look(ctx context.Context, t *testing.T, n int64) error {
 	t.Helper()
-	var j journal
+	var j sharedJournal
 	err := s.db.QueryRowContext(ctx, "SELECT count(*), count(DISTINCT n), count(IF(n <= ?, n, NULL)), COALESCE((SELECT n FROM pulse), 0) FROM journal", n).Scan(&j.rows, &j.distinct, &j.wanted, &j.pulse)
 	if err != nil {
 		return err

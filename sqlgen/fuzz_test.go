@@ -1,11 +1,13 @@
 package sqlgen
 
 import (
+	"bytes"
 	"encoding/base64"
 	"math/big"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"replicator/debezium"
 )
@@ -117,8 +119,13 @@ func FuzzEncode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string, n int64) {
 		for _, c := range encodeCases() {
 			for _, v := range []debezium.Value{textValue(s), digits(s), intValue(n), {Kind: debezium.BytesValue, Text: s}, list(textValue(s)), object("wkb", textValue(s), "srid", intValue(n), "scale", intValue(n), "value", textValue(s))} {
-				if _, err := encodeOne(c.f, c.witness, c.column, v, Options{}); err != nil && err.Error() == "" {
+				got, err := encodeOne(c.f, c.witness, c.column, v, Options{})
+				if err != nil && err.Error() == "" {
 					t.Fatal("an error without a text")
+				}
+				again, err2 := encodeOne(c.f, c.witness, c.column, v, Options{})
+				if !bytes.Equal(again, got) || (err2 == nil) != (err == nil) {
+					t.Fatalf("%v into %s: %x, %v, then %x, %v", v, c.column, got, err, again, err2)
 				}
 			}
 		}
@@ -126,8 +133,9 @@ func FuzzEncode(f *testing.F) {
 		if p.Native != s {
 			t.Fatalf("%q became %q", s, p.Native)
 		}
-		if len(Postgres{}.ShortName(s)) > pgMaxIdentifier {
-			t.Fatalf("the short name of %q is too long", s)
+		short := Postgres{}.ShortName(s)
+		if len(short) > pgMaxIdentifier || len(s) <= pgMaxIdentifier && short != s || utf8.ValidString(s) && !utf8.ValidString(short) || (Postgres{}).ShortName(short) != short {
+			t.Fatalf("the short name of %q is %q", s, short)
 		}
 	})
 }

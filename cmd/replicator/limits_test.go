@@ -68,10 +68,10 @@ func (r *caseRun) produceAt(t *testing.T, b *broker.Broker, records ...caseRecor
 type program string
 
 // run runs the command until it has caught up with a broker, and returns the most memory that it held.
-func (p program) run(t *testing.T, r *caseRun, b *broker.Broker) (peak int64) {
+func (p program) run(t *testing.T, r *caseRun, b *broker.Broker, args ...string) (peak int64) {
 	t.Helper()
 	config := strings.ReplaceAll(r.configText(t), strings.Join(caseBroker(t).Addrs(), ", "), strings.Join(b.Addrs(), ", "))
-	c := exec.CommandContext(t.Context(), string(p), "run", "--config", writeConfig(t, config), "--until-caught-up")
+	c := exec.CommandContext(t.Context(), string(p), append([]string{"run", "--config", writeConfig(t, config), "--until-caught-up"}, args...)...)
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
 	if err := c.Start(); err != nil {
@@ -116,7 +116,7 @@ func TestMemoryIsBoundedAtTheLimits(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", string(p), ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for name, run := range map[string]func(*testing.T, program){"a row of 64 MiB": rowOf64MiB, "many tables": manyTables, "1,000 partitions": thousandPartitions} {
+	for name, run := range map[string]func(*testing.T, program){"a row of 64 MiB": rowOf64MiB, "many tables": manyTables, "1,000 partitions": thousandPartitions, "a large transaction": largeTransaction} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			run(t, p)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -51,7 +52,8 @@ func TestOlderOwnTablesAreTakenOver(t *testing.T) {
 	var found []string
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".sql")
-		found = append(found, name)
+		// More than one of a version is what the same tables were given to hold.
+		found = append(found, regexp.MustCompile(`^[a-z]+-[0-9]{4}`).FindString(name))
 		t.Run(name, func(t *testing.T) {
 			text, err := os.ReadFile(file)
 			if err != nil {
@@ -81,6 +83,7 @@ func TestOlderOwnTablesAreTakenOver(t *testing.T) {
 			}
 		})
 	}
+	found = slices.Compact(found)
 	// A migration comes with a file of the version that it makes.
 	var want []string
 	for _, kind := range []string{"mysql", "postgres"} {

@@ -234,10 +234,7 @@ func (d *decoder) records(out *decoded, p debezium.Partition, h header) error {
 			records = records[:len(records)-1]
 			continue
 		}
-		size += len(rec.Key) + len(rec.Value)
-		for i := range rec.Headers {
-			size += len(rec.Headers[i].Key) + len(rec.Headers[i].Value)
-		}
+		size += recordBytes(rec)
 		headers += len(rec.Headers)
 		if headers > d.limit/headerMemory {
 			return fmt.Errorf("%d headers: %w", headers, errTooLarge)
@@ -252,6 +249,15 @@ func (d *decoder) records(out *decoded, p debezium.Partition, h header) error {
 	}
 	out.records, out.bytes = records, out.bytes+size
 	return nil
+}
+
+// recordBytes is what a record counts as in Batch.Bytes.
+func recordBytes(rec *debezium.Record) int {
+	size := len(rec.Key) + len(rec.Value)
+	for i := range rec.Headers {
+		size += len(rec.Headers[i].Key) + len(rec.Headers[i].Value)
+	}
+	return size
 }
 
 var errRecord = errors.New("record ends early or holds an impossible length")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,22 @@ func TestPositionThatTheLogNoLongerHoldsStops(t *testing.T) {
 	}
 	for _, offset := range []int64{3, 5} {
 		open(t, s, debezium.Positions{p: {Offset: offset}})
+	}
+}
+
+// TestPositionOfAnIdlePartitionOutlivesItsRecords: retention deletes up to the end and no further, which is where the position is.
+func TestPositionOfAnIdlePartitionOutlivesItsRecords(t *testing.T) {
+	t.Parallel()
+	b, p := startTopic(t)
+	ctx := testContext(t)
+	check(t, b.Produce(ctx, numbered(p, 0, 5)...))
+	check(t, b.DeleteRecords("t", 0, 5))
+	r := open(t, newSource(t, b, nil), debezium.Positions{p: {Offset: 5}})
+	check(t, b.Produce(ctx, numbered(p, 5, 1)...))
+	batch, err := r.Next(ctx)
+	check(t, err)
+	if got := values(batch.Records); !slices.Equal(got, []string{"value 5"}) || batch.Next != 6 {
+		t.Errorf("read %q up to %d", got, batch.Next)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"replicator/debezium"
@@ -188,22 +189,54 @@ func (r *Reader) accept(ctx context.Context, p *part, f fetched, dec *decoder) b
 	return moved
 }
 
-// push puts a decoded batch into the queue and moves p's position.
+// push puts what was decoded into the queue and moves p's position.
 func (r *Reader) push(p *part, d decoded, f fetched) {
-	q := queued{
+	whole := queued{
 		batch: debezium.Batch{Partition: p.key, Records: d.records, Next: d.next, End: f.stable, Bytes: d.bytes, TopicID: p.topicID},
 		part:  p,
 		cost:  int64(len(f.set) + d.memory),
 	}
+	pieces := whole.split(r.source.cfg.PartitionMax)
 	r.mu.Lock()
 	p.next, p.failures, p.failing, p.retryAt = d.next, 0, time.Time{}, time.Time{}
 	if r.err == nil {
-		r.queue = append(r.queue, q)
-		r.held += q.cost
-		p.queued += q.cost
+		r.queue = append(r.queue, pieces...)
+		r.held += whole.cost
+		p.queued += whole.cost
 	}
 	r.mu.Unlock()
 	r.wake()
+}
+
+// split divides a batch into ones of at most so many bytes, or of one record. What compresses well is otherwise many times what was asked
+// for, and whoever decodes a few batches ahead would hold that many times over, as events.
+func (q queued) split(most int) []queued {
+	var out []queued
+	for q.batch.Bytes > most {
+		n, size := 0, 0
+		for ; n < len(q.batch.Records); n++ {
+			next := recordBytes(&q.batch.Records[n])
+			if n > 0 && size+next > most {
+				break
+			}
+			size += next
+		}
+		if n == len(q.batch.Records) {
+			break // one large record
+		}
+		piece := q
+		// Copied, so that what was taken does not stay for the sake of what was not.
+		piece.batch.Records, q.batch.Records = slices.Clone(q.batch.Records[:n]), q.batch.Records[n:]
+		piece.batch.Next, piece.batch.Bytes = q.batch.Records[0].Offset, size
+		piece.cost = int64(float64(q.cost) * float64(size) / float64(q.batch.Bytes))
+		q.batch.Bytes -= size
+		q.cost -= piece.cost
+		out = append(out, piece)
+	}
+	if len(out) > 0 {
+		q.batch.Records = slices.Clone(q.batch.Records)
+	}
+	return append(out, q)
 }
 
 // setBack makes p wait before it is fetched again, or ends reading when it has failed for too long.

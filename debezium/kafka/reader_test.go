@@ -177,6 +177,54 @@ func TestRecordLargerThanTheFetchMaximumArrives(t *testing.T) {
 	same(t, got[p], oracle(t, b, p, 0))
 }
 
+// TestWhatCompressesWellComesInPieces: a fetch is bounded by what is sent, and what is decoded ahead by what it becomes. From within what was one
+// batch of the broker's the reading goes on as from anywhere.
+func TestWhatCompressesWellComesInPieces(t *testing.T) {
+	t.Parallel()
+	b, p := startTopic(t)
+	const most, n = 64 << 10, 5000
+	var records []debezium.Record
+	for i := range n {
+		records = append(records, record(p, fmt.Sprint(i), strings.Repeat("x", 100)))
+	}
+	check(t, b.ProduceWith(testContext(t), "zstd", records...))
+	s := newSource(t, b, func(c *Config) { c.PartitionMax = most })
+	r := open(t, s, nil)
+	var got []debezium.Record
+	var position debezium.Positions
+	pieces := 0
+	for at := int64(0); at < n; pieces++ {
+		batch, err := r.Next(testContext(t))
+		check(t, err)
+		size := 0
+		for i := range batch.Records {
+			size += recordBytes(&batch.Records[i])
+		}
+		if size != batch.Bytes || size > most {
+			t.Fatalf("a batch of %d bytes says %d, and may have %d", size, batch.Bytes, most)
+		}
+		got = append(got, batch.Records...)
+		if at = batch.Next; at != int64(len(got)) {
+			t.Fatalf("%d records are there, and the next is %d", len(got), at)
+		}
+		if pieces == 2 {
+			position = debezium.Positions{p: {Offset: at, TopicID: batch.TopicID}}
+		}
+	}
+	if pieces < n*100/most {
+		t.Errorf("%d bytes came in %d pieces", n*100, pieces)
+	}
+	want := oracle(t, b, p, 0)
+	same(t, got, want)
+	rest, _ := readToEnd(t, open(t, s, position))
+	same(t, rest[p], want[position[p].Offset:])
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if queued := r.parts[p].queued; queued != 0 {
+		t.Errorf("%d bytes count as queued when all is taken", queued)
+	}
+}
+
 func TestManyPartitionsThroughASmallBuffer(t *testing.T) {
 	t.Parallel()
 	b := startBroker(t, broker.Options{Nodes: 3})

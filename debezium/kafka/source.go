@@ -38,7 +38,7 @@ type Config struct {
 	SASL SASL // no log-in
 
 	MaxWait       time.Duration // 500ms: how long a broker holds a fetch that finds nothing
-	PartitionMax  int           // 2 MiB: bytes of one partition in one fetch; a larger batch arrives whole all the same
+	PartitionMax  int           // 2 MiB: bytes of one partition in one fetch, and of a batch that Next returns; a larger record is one by itself
 	Buffer        int64         // 64 MiB: batches fetched and not yet taken; see Reader
 	DiscoverEvery time.Duration // 10s: how often new topics and partitions are looked for
 	GiveUp        time.Duration // 30s: how long brokers, or one partition's leader, may fail before Next returns an error

@@ -138,10 +138,19 @@ func FuzzParse(f *testing.F) {
 		if len(blankComments(sql)) != len(sql) {
 			t.Error("positions move")
 		}
-		_, err := Parse(sql, "d")
+		changes, err := Parse(sql, "d")
 		var parse *ParseError
 		if err != nil && (!errors.As(err, &parse) || parse.Position < 0 || parse.Position > len(sql)) {
 			t.Errorf("got %#v", err)
+		}
+		for _, c := range changes {
+			if c.Kind.String() == "" || c.Kind != schema.Ignored && c.Table.Table == "" {
+				t.Errorf("a change of nothing: %+v", c)
+			}
+		}
+		// A comment before it changes nothing of what is read.
+		if again, err2 := Parse("/**/"+sql, "d"); !reflect.DeepEqual(again, changes) || (err2 == nil) != (err == nil) {
+			t.Errorf("got %v, and after a comment %v", describe(changes, err), describe(again, err2))
 		}
 	})
 }

@@ -254,6 +254,14 @@ func (s *Server) CreateDatabase(ctx context.Context, name string) error {
 // Kill ends the server's process at once, as a crash does, and returns when it is gone.
 func (s *Server) Kill() error { return s.end(syscall.SIGKILL) }
 
+// Signal sends the server's process a signal: SIGSTOP, with which it holds still and keeps its connections, and SIGCONT.
+func (s *Server) Signal(signal os.Signal) error {
+	if err := s.cmd.Process.Signal(signal); err != nil {
+		return fmt.Errorf("signal the server's process: %w", err)
+	}
+	return nil
+}
+
 // Restart starts the server after Kill, or stops it first. Its port stays.
 func (s *Server) Restart(ctx context.Context) error {
 	if err := s.end(syscall.SIGTERM); err != nil {

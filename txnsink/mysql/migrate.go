@@ -18,19 +18,19 @@ const migrationLockSeconds = 60
 
 // Up creates the replicator's own tables, whose names begin with replicator_, in the URL's database, or brings them up to date: see
 // [migrations.Tables.Up].
-func Up(ctx context.Context, url string, t TLS) error { return ownTables(ctx, url, t).Up() }
+func Up(ctx context.Context, url string, t TLS) error { return tablesAt(ctx, url, t).Up() }
 
 // Down brings the own tables back to an earlier version: see [migrations.Tables.Down].
 func Down(ctx context.Context, url string, t TLS, version int) error {
-	return ownTables(ctx, url, t).Down(version)
+	return tablesAt(ctx, url, t).Down(version)
 }
 
 // Status returns how far the own tables are. It makes their version table if it is missing, and changes nothing else.
 func Status(ctx context.Context, url string, t TLS) (migrations.State, error) {
-	return ownTables(ctx, url, t).Status()
+	return tablesAt(ctx, url, t).Status()
 }
 
-func ownTables(ctx context.Context, url string, t TLS) migrations.Tables {
+func tablesAt(ctx context.Context, url string, t TLS) migrations.Tables {
 	open := func() (database.Driver, error) {
 		config, err := parseURL(url, t)
 		if err != nil {

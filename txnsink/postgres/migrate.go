@@ -16,20 +16,20 @@ const migrationLock = 0x7265706c696361 // "replica"
 
 // Up creates the replicator's own tables in the schema replicator of the database, or brings them up to date: see
 // [migrations.Tables.Up].
-func Up(ctx context.Context, url string) error { return ownTables(ctx, url).Up() }
+func Up(ctx context.Context, url string) error { return tablesAt(ctx, url).Up() }
 
 // Down brings the own tables back to an earlier version: see [migrations.Tables.Down].
 func Down(ctx context.Context, url string, version int) error {
-	return ownTables(ctx, url).Down(version)
+	return tablesAt(ctx, url).Down(version)
 }
 
 // Status returns how far the own tables are. It makes the schema replicator and its version table if they are missing,
 // and changes nothing else.
 func Status(ctx context.Context, url string) (migrations.State, error) {
-	return ownTables(ctx, url).Status()
+	return tablesAt(ctx, url).Status()
 }
 
-func ownTables(ctx context.Context, url string) migrations.Tables {
+func tablesAt(ctx context.Context, url string) migrations.Tables {
 	open := func() (database.Driver, error) {
 		config, err := pgx.ParseConfig(url)
 		if err != nil {

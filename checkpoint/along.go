@@ -45,8 +45,8 @@ func (t *tables) defineAlong(ctx context.Context, of *txnsink.Planned, name sour
 	return t.define(ctx, of, ddl, alone)
 }
 
-// along plans other tables that are to be made: those that the topic describes once and for all, so that their first rows would make them
-// as this does. What is not as simple waits for its first row.
+// along plans other tables that are to be made: those of which the topic has one version and one name, so that their first rows would make
+// them as this does. What is not as simple, such as a table that was renamed, waits for its first row.
 func (t *tables) along(ctx context.Context, name sourceTable, target schema.Name) ([]sqlgen.DDL, map[sourceTable]*tableNote, error) {
 	var ddl []sqlgen.DDL
 	notes, taken := map[sourceTable]*tableNote{}, map[schema.Name]bool{target: true}
@@ -55,7 +55,8 @@ func (t *tables) along(ctx context.Context, name sourceTable, target schema.Name
 		if len(notes) == maxAlong {
 			break
 		}
-		if v.name == name || v.table == nil || len(t.history.versions[v.name]) > 1 || t.known(v.name) != nil || t.entry(v.name).skip {
+		only := v.table != nil && v.was == nil && len(t.history.versions[v.name]) == 1 && len(t.history.names(v.name)) == 1
+		if !only || v.name == name || t.known(v.name) != nil || t.entry(v.name).skip {
 			continue
 		}
 		if coming == nil {

@@ -109,7 +109,13 @@ func TestCatalogSaysWhatATableIs(t *testing.T) {
 		}
 		want := schema.Table{
 			Name: schema.Name{Schema: database, Table: "c"}, Comment: "all", PrimaryKey: []string{"id", "email"},
-			Unique: [][]string{{"email", "parent"}}, References: []schema.Name{{Schema: database, Table: "parent"}},
+			Unique: [][]string{{"email", "parent"}},
+			Indexes: []schema.Index{
+				{Name: "parent", Columns: []string{"parent"}},
+				{Name: "prefixed", Columns: []string{"long_text"}, Unique: true, Special: "prefix", Parts: []schema.IndexPart{{Column: "long_text", Length: 5}}},
+				{Name: "u", Columns: []string{"email", "parent"}, Unique: true},
+			},
+			References: []schema.Name{{Schema: database, Table: "parent"}},
 			Columns: []schema.Column{
 				{Name: "id", NotNull: true, AutoIncrement: true},
 				{Name: "parent"},

@@ -75,8 +75,9 @@ func (w *clusterWorld) join(ctx context.Context, f fault) *process {
 			}
 		}
 	}}
+	group := w.group // that the next one to join may find replaced
 	c := checkpoint.Cluster{
-		Pipeline: "p", Slots: w.group.slots, Source: "k", Session: session, Group: processGroup{&memoryGroup{c: w.group}, p},
+		Pipeline: "p", Slots: group.slots, Source: "k", Session: session, Group: processGroup{&memoryGroup{c: group}, p},
 		Open: func(_ context.Context, pipeline string, slot int) (checkpoint.Config, func() error, error) {
 			sink := w.database.Sink()
 			mu.Lock()
@@ -84,7 +85,7 @@ func (w *clusterWorld) join(ctx context.Context, f fault) *process {
 			mu.Unlock()
 			part := &memoryLog{partitions: map[debezium.Partition][]debezium.Batch{}}
 			for at, batches := range w.log.partitions {
-				if slot == checkpoint.Whole || checkpoint.SlotOf(at, w.group.slots) == slot {
+				if slot == checkpoint.Whole || checkpoint.SlotOf(at, group.slots) == slot {
 					part.partitions[at] = batches
 				}
 			}

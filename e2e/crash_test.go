@@ -55,7 +55,7 @@ func TestCrashesLoseAndRepeatNothing(t *testing.T) {
 			after(t, d, time.Duration(random.IntN(2500))*time.Millisecond)
 		} else {
 			after(t, d, time.Duration(200+random.IntN(1000))*time.Millisecond)
-			s.awaitPrepared(t, d)
+			s.awaitPrepared(t, d, changes)
 		}
 		d.kill(t)
 		if len(s.prepared(t)) > 0 {
@@ -143,7 +143,7 @@ func (s *stack) prepared(t *testing.T) []string {
 }
 
 // awaitPrepared returns as soon as a transaction is seen prepared.
-func (s *stack) awaitPrepared(t *testing.T, d *daemon) {
+func (s *stack) awaitPrepared(t *testing.T, d *daemon, changes *load) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -154,6 +154,7 @@ func (s *stack) awaitPrepared(t *testing.T, d *daemon) {
 	defer c.Close(ctx)
 	for {
 		d.running(t)
+		changes.running(t)
 		ids, err := collect[string](ctx, c, preparedQuery)
 		if err != nil {
 			t.Fatalf("no transaction is prepared: %v\n%s", err, d.tail())

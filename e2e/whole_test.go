@@ -89,7 +89,7 @@ func TestReadersSeeOnlyStatesThatTheSourceHad(t *testing.T) {
 		}
 		after(t, d, time.Duration(random.IntN(2000))*time.Millisecond)
 		if kill%2 == 1 {
-			s.awaitPrepared(t, d)
+			s.awaitPrepared(t, d, changes)
 		}
 		d.kill(t)
 		d = s.start(t, config)

@@ -108,6 +108,16 @@ func (l *load) played(t *testing.T) bool {
 	}
 }
 
+// running fails the test if the workload has ended before it was told to: nothing would come of waiting for its changes.
+func (l *load) running(t *testing.T) {
+	t.Helper()
+	select {
+	case err := <-l.ended:
+		t.Fatalf("the source is changed no more: %v", err)
+	default:
+	}
+}
+
 // wait ends the workload and returns how many transactions it was.
 func (l *load) wait(t *testing.T) int64 {
 	t.Helper()

@@ -21,7 +21,7 @@ func (w *pgWriter) copyOr(kind StatementKind, rows []Row, g group, write func(w 
 		names[i] = w.t.Columns[c].Name
 	}
 	w.out = append(w.out, Statement{
-		Table: w.t.Table.Name, Kind: kind, Rows: len(g.rows), Want: -1,
+		Table: w.t.Table.Name, Kind: kind, Rows: len(g.rows), Want: -1, Exchange: w.exchange,
 		SQL:  "COPY " + w.name + " (" + w.list(names) + ") FROM STDIN (FORMAT binary)",
 		Data: func() io.Reader { return &pgCopy{rows: rows, group: g, whole: len(g.columns) == len(w.t.Columns)} },
 		Instead: func() []Statement {

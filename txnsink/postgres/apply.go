@@ -43,7 +43,10 @@ func (t *txn) applyAll(ctx context.Context, batch []sqlgen.Statement) error {
 			return err
 		}
 		t.saved, t.scans = false, t.scanned
-		batch = exchanged(batch, trade.exchange)
+		var found bool
+		if batch, found = exchanged(batch, trade.exchange); !found {
+			return trade.error
+		}
 	}
 }
 
@@ -61,10 +64,9 @@ func (t *txn) trades(s *sqlgen.Statement, err error) bool {
 	return s.Exchange != nil && code(err) == codeUniqueViolation && !t.sink.FiresTriggers()
 }
 
-// exchanged puts the exchange's statements in place of the first statement that has it, and leaves out the others.
-func exchanged(batch []sqlgen.Statement, e *sqlgen.Exchange) []sqlgen.Statement {
-	var out []sqlgen.Statement
-	found := false
+// exchanged puts the exchange's statements in place of the first statement that has it, and leaves out the others. It says whether there
+// was one: else the batch would fail again, for ever.
+func exchanged(batch []sqlgen.Statement, e *sqlgen.Exchange) (out []sqlgen.Statement, found bool) {
 	for _, s := range batch {
 		switch {
 		case s.Exchange != e:
@@ -74,7 +76,7 @@ func exchanged(batch []sqlgen.Statement, e *sqlgen.Exchange) []sqlgen.Statement 
 			out = append(out, e.Statements()...)
 		}
 	}
-	return out
+	return out, found
 }
 
 func (t *txn) sendAll(ctx context.Context, batch []sqlgen.Statement) error {

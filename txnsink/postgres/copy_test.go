@@ -107,6 +107,24 @@ func TestNewRowsOfEveryTypeAreCopied(t *testing.T) {
 	}
 }
 
+// TestCopiedRowsTradeValues: rows that are there, and trade values of a unique index, come among so many that they are copied. COPY and the
+// upsert that stands instead of it are refused, and an exchange writes them. This went on for ever once.
+func TestCopiedRowsTradeValues(t *testing.T) {
+	t.Parallel()
+	url := newDatabase(t)
+	s := fenced(t, url, "CREATE TABLE t (id int PRIMARY KEY, note text UNIQUE)")
+	target := newTarget(t, s, "t")
+	for round := range int64(3) {
+		if err := applied(t, s, round+1, notes(t, target, func(i int) string { return fmt.Sprint((int64(i) + round) % many) })); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"1000|1000"}
+		if got := query(t, url, fmt.Sprintf("SELECT count(*), count(*) FILTER (WHERE note::int = (id + %d) %% 1000) FROM t", round)); !slices.Equal(got, want) {
+			t.Errorf("round %d: got %v, want %v", round, got, want)
+		}
+	}
+}
+
 func TestRowsThatAreThereAlreadyAreReplacedAfterACopyIsRefused(t *testing.T) {
 	t.Parallel()
 	url := newDatabase(t)

@@ -77,7 +77,7 @@ type chaos struct {
 	random   *rand.Rand // of the schedule; nothing else draws from it
 	until    time.Time  // when the last fault begins
 	mysql    string     // the source's DSN
-	server   chaosServer
+	server   faultServer
 	disk     *smallDisk // of the mortal's checkpoints
 	mortal   *replica   // killed and stopped, with its checkpoints on the disk and a clock that jumps
 	survivor *replica   // never killed, with its checkpoints in the target
@@ -105,7 +105,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	s.lab(t, "mysql", "-e", chaosSchema)
 	s.startConnector(t, c.connectorFile(t))
 	c.awaitSnapshot(t)
-	c.server = openChaosServer(t, s)
+	c.server = openFaultServer(t, s, os.Getenv("CHAOS_TARGET"))
 	c.wires = s.openWires(t, c.server.name, c.server.address)
 	c.mortal = c.newReplica(t, "mortal", "checkpoint: {interval: 200ms, store: 'file:"+filepath.Join(c.disk.dir, "checkpoints")+"'}\nworkers: 4\nhttp: {listen: ''}\n")
 	c.survivor = c.newReplica(t, "survivor", "checkpoint: {interval: 200ms}\n")

@@ -22,7 +22,7 @@ import (
 // replica is a replicator of a stream that others read too, and its target.
 type replica struct {
 	*stack // with a pipeline and a database of its own
-	target chaosTarget
+	target faultTarget
 	doubts map[string]time.Time // prepared transactions, and when each was seen first
 	config string
 	daemon *daemon
@@ -75,7 +75,7 @@ const oldestDoubt = 30 * time.Second
 // when the target shows what no later change makes good: a gap in the journal, or a row of it twice.
 func (r *replica) look(ctx context.Context, t *testing.T, n int64) error {
 	t.Helper()
-	j, err := r.target.journal(ctx)
+	j, err := r.target.journal(ctx, n)
 	if err != nil {
 		return err
 	}

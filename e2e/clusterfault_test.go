@@ -23,7 +23,7 @@ func (c *sharedCluster) allFaults() deck {
 		}},
 		{name: "table changed while a process is stopped", begin: func(t *testing.T) { c.freezeOne(t, func() { c.changeTables(t) }) }},
 		{name: "Kafka killed", begin: func(t *testing.T) { c.lab(t, "kill", "kafka"); c.tally.kills["Kafka"]++ }, end: func(t *testing.T) { c.lab(t, "up", "kafka") }},
-		{name: "database killed", begin: func(t *testing.T) { c.target.crash(t); c.tally.kills["database"]++ }, end: c.target.recover},
+		{name: "database killed", begin: func(t *testing.T) { c.server.kill(t); c.tally.kills["database"]++ }, end: c.server.start},
 	}
 	for _, name := range []string{"silent", "refused"} {
 		x := toxics[slices.IndexFunc(toxics, func(x toxic) bool { return x.name == name })]

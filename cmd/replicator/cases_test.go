@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -45,6 +47,12 @@ func TestMain(m *testing.M) {
 }
 
 func runTests(m *testing.M) (code int, err error) {
+	flag.Parse()
+	if flag.Lookup("test.fuzzworker").Value.String() == "true" {
+		// The process that fuzzes and the one that started it talk by these. A server that inherits them would keep them open when it is gone.
+		syscall.CloseOnExec(3)
+		syscall.CloseOnExec(4)
+	}
 	if world.server, err = pgserver.Start(context.Background(), pgserver.Config{}); err != nil {
 		return 1, fmt.Errorf("the tests need a PostgreSQL server: %w", err)
 	}

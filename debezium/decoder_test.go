@@ -221,6 +221,7 @@ func TestBadRecordsAreErrorsThatSayWhy(t *testing.T) {
 		{"-", bare(`{"v":"\ud83dx\udc9b"}`), "half of a surrogate pair"},
 		{"-", bare(`{"v":"\x41"}`), "an escape that JSON does not know"},
 		{"-", bare(`{"v":"\u12g4"}`), "an escape that JSON does not know"},
+		{"-", `{"op":"c","after":{"v":1},"source":{"unread":"\x41"}}`, "an escape that JSON does not know"},
 		{"-", bare("{\"v\":\"a\nb\"}"), "control character"},
 		{"-", bare(`{"v":1,"v":2}`), `two fields "v"`},
 		{"-", bare(`{"v":{"a":1,"a":2}}`), `two members "a"`},

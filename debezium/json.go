@@ -154,11 +154,13 @@ func (c *cursor) raw() (text []byte, escaped bool, err error) {
 			}
 			return text, escaped, nil
 		case b == '\\':
-			escaped = true
-			i += 2 // whatever it escapes: a quote does not end the string
-			if i > len(data) {
-				return nil, false, c.fail("a string that does not end")
+			n := escape(data[i:])
+			if n == 0 {
+				c.at = i
+				return nil, false, c.fail("an escape that JSON does not know")
 			}
+			escaped = true
+			i += n
 		case b < ' ':
 			c.at = i
 			return nil, false, c.fail("a control character in a string")
@@ -339,12 +341,25 @@ func (c *cursor) someDigits() bool {
 	return c.at > start
 }
 
-var (
-	errEscape    = errors.New("an escape that JSON does not know")
-	errSurrogate = errors.New("an escape that is half of a surrogate pair")
-)
+// escape is the length of the escape that b begins with, 0 for none that JSON knows.
+func escape(b []byte) int {
+	if len(b) < 2 {
+		return 0
+	}
+	switch b[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		if _, ok := hex4(b); ok {
+			return 6
+		}
+	}
+	return 0
+}
 
-// unescape appends s without its escapes to dst: never more bytes than s has.
+var errSurrogate = errors.New("an escape that is half of a surrogate pair")
+
+// unescape appends s, which [cursor.raw] has read, without its escapes to dst: never more bytes than s has.
 func unescape(dst, s []byte) ([]byte, error) {
 	for i := 0; i < len(s); {
 		if s[i] != '\\' {
@@ -356,12 +371,7 @@ func unescape(dst, s []byte) ([]byte, error) {
 			i += n
 			continue
 		}
-		if i+1 >= len(s) {
-			return dst, errEscape
-		}
 		switch b := s[i+1]; b {
-		case '"', '\\', '/':
-			dst = append(dst, b)
 		case 'b':
 			dst = append(dst, '\b')
 		case 'f':
@@ -380,8 +390,8 @@ func unescape(dst, s []byte) ([]byte, error) {
 			dst = utf8.AppendRune(dst, r)
 			i += n
 			continue
-		default:
-			return dst, errEscape
+		default: // a quote, a backslash or a slash
+			dst = append(dst, b)
 		}
 		i += 2
 	}
@@ -390,10 +400,7 @@ func unescape(dst, s []byte) ([]byte, error) {
 
 // unescapeRune reads the \u escape, or the pair of them, that s begins with, and returns its length.
 func unescapeRune(s []byte) (r rune, n int, err error) {
-	r, ok := hex4(s)
-	if !ok {
-		return 0, 0, errEscape
-	}
+	r, _ = hex4(s)
 	if !utf16.IsSurrogate(r) {
 		return r, 6, nil
 	}

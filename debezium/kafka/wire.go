@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"strconv"
 
@@ -183,9 +184,9 @@ func (w *wire) uuid() string {
 	return ""
 }
 
-func (w *wire) uvarint() int {
+func (w *wire) uvarint(most uint64) int {
 	v, n := binary.Uvarint(w.b)
-	if n <= 0 || v > maxResponse {
+	if n <= 0 || v > most {
 		w.bad, w.b = true, nil
 		return 0
 	}
@@ -197,7 +198,7 @@ func (w *wire) uvarint() int {
 func (w *wire) length(compact bool, wide bool) int {
 	switch {
 	case compact:
-		return w.uvarint() - 1
+		return w.uvarint(maxResponse) - 1
 	case wide:
 		return int(w.int32())
 	}
@@ -237,9 +238,9 @@ func (w *wire) count(compact bool, size int) int {
 
 // tags skips tagged fields.
 func (w *wire) tags() {
-	for n := w.uvarint(); n > 0 && !w.bad; n-- {
-		w.uvarint()
-		w.take(w.uvarint())
+	for n := w.uvarint(maxResponse); n > 0 && !w.bad; n-- {
+		w.uvarint(math.MaxUint32) // which field it is
+		w.take(w.uvarint(maxResponse))
 	}
 }
 

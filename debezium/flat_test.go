@@ -230,6 +230,52 @@ func TestTombstonesDeleteFlattenedRows(t *testing.T) {
 	}
 }
 
+// TestWrittenNullsAreDeletes: with delete.tombstone.handling.mode: tombstone a delete keeps the schema of its row, and JSON's converter
+// writes the null of it.
+func TestWrittenNullsAreDeletes(t *testing.T) {
+	t.Parallel()
+	const (
+		schema = `{"schema":{"type":"struct","fields":[` + idField + `],"optional":true,"name":"s.shop.t.Value"},"payload":`
+		key    = `{"id":1}`
+		old    = `{"schema":null,"payload":null}` // what older converters make of Kafka's null
+	)
+	row, envelope := []string{key, schema + `{"id":1}}`}, []string{key, bare(`{"id":1}`)}
+	gone, null, tombstone := []string{key, schema + `null}`}, []string{key, "null"}, []string{key, "-"}
+	for name, test := range map[string]struct {
+		records [][]string
+		want    string // ops
+	}{
+		"with the row's schema":      {[][]string{row, gone}, "ud"},
+		"without a schema":           {[][]string{row, null}, "ud"},
+		"before any row":             {[][]string{gone, row}, "du"},
+		"alone":                      {[][]string{null}, "d"},
+		"before its tombstone":       {[][]string{row, gone, tombstone}, "udT"},
+		"of a changed key":           {[][]string{append(gone[:2:2], "__debezium.newkey", `{"id":2}`)}, "d to 2"},
+		"a tombstone after a row":    {[][]string{row, {key, old}}, "ud"},
+		"a tombstone of envelopes":   {[][]string{{key, old}, envelope, {key, old}}, "TcT"},
+		"a null that does not end":   {[][]string{{key, "nullx"}}, "the end of the JSON is due"},
+		"a null of rows with no key": {[][]string{{"-", "null"}}, "the key is null"},
+	} {
+		events, err := flatBatch(t, debezium.NewDecoder(debezium.DecoderConfig{}), "s.shop.t", test.records...)
+		got := ""
+		for i := range events {
+			got += events[i].Op.String()
+			if events[i].NewKey.Sent() {
+				got += " to " + printValue(&events[i].NewKey.Values[0])
+			}
+			if e := &events[i]; e.Unsure || e.Op == debezium.Delete && (e.Source.Table != "t" || e.Before.Sent() || !e.Key.Sent()) {
+				t.Errorf("%s: got %s", name, summary(*e))
+			}
+		}
+		if err != nil {
+			got = err.Error()
+		}
+		if got != test.want && (err == nil || !strings.Contains(got, test.want)) {
+			t.Errorf("%s: got %s, want %s", name, got, test.want)
+		}
+	}
+}
+
 func TestBadMetadataIsAnError(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{

@@ -171,7 +171,11 @@ func meaningOfPrimitive(f debezium.Field, c schema.Column) meaning {
 	case debezium.Array:
 		m := meaning{sense: senseArray, items: &meaning{}}
 		if f.Items != nil {
-			if items, err := meaningOf(*f.Items, schema.Type{}, elementOf(c)); err == nil {
+			elem := elementOf(c)
+			if f.Items.Type == debezium.Array {
+				elem = c // the type of an array does not say how deep it is
+			}
+			if items, err := meaningOf(*f.Items, schema.Type{}, elem); err == nil {
 				m.items, m.item = &items, *f.Items
 			}
 		}

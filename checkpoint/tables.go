@@ -320,6 +320,9 @@ func (t *tables) widened(ctx context.Context, name sourceTable, table *schema.Ta
 	if v != nil {
 		source = *v.table
 	}
+	if slices.ContainsFunc(source.Columns, func(c schema.Column) bool { return c.Type.Kind == schema.Unknown }) {
+		return table, nil // rows without a schema: nothing tells a wider type, and the value is refused
+	}
 	wanted, err := t.arranged(t.entry(name).rules(), source, table.Name)
 	if err != nil {
 		return nil, err

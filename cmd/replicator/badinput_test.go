@@ -58,6 +58,21 @@ func TestBadInputIsLocatedAndNothingIsCommitted(t *testing.T) {
 	}
 }
 
+// TestRefusedValuesOfRowsWithoutASchemaSayWhy: nothing tells whether their columns could be made wider, and that is not what is wrong.
+func TestRefusedValuesOfRowsWithoutASchemaSayWhy(t *testing.T) {
+	t.Parallel()
+	for value, class := range map[string]string{`40000`: "value_out_of_range", `1.5`: "value_out_of_range", `"x"`: "invalid_value"} {
+		t.Run(value, func(t *testing.T) {
+			t.Parallel()
+			r := newRuleRun(t, "[]", "CREATE TABLE t (id int PRIMARY KEY, n smallint)")
+			r.send(t, r.event("c", "null", `{"id":1,"n":1}`), r.event("c", "null", `{"id":2,"n":`+value+`}`))
+			code, stderr := r.replicate(t, "")
+			r.stopped(t, code, stderr, class+": table public.t, column n, ", "offset 1, key id=2")
+			r.holds(t, "SELECT id FROM t", "")
+		})
+	}
+}
+
 // nested is so many arrays, one in the other.
 func nested(depth int) string {
 	b := make([]byte, 2*depth)

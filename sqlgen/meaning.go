@@ -51,6 +51,7 @@ type meaning struct {
 	item   debezium.Field // of Array: the field that items is the meaning of
 	native string         // the semantic name, for errors
 	source schema.Kind    // the witness
+	form   *DecimalForm   // of Decimal without a schema; may be nil
 }
 
 const unknownScale = -1 << 31

@@ -18,6 +18,7 @@ func (m MySQL) Encoder(f debezium.Field, witness schema.Type, t schema.Name, c s
 	if err != nil {
 		return nil, err
 	}
+	meant.form = o.Decimals
 	e := mysqlEncoder{encoding{field: f, m: meant, table: t, column: c, options: o, nul: true}}
 	if enc := e.encoder(); enc != nil {
 		return enc, nil

@@ -24,6 +24,7 @@ func (p Postgres) Encoder(f debezium.Field, witness schema.Type, t schema.Name, 
 	if err != nil {
 		return nil, err
 	}
+	m.form = o.Decimals
 	e := pgEncoder{encoding{field: f, m: m, table: t, column: c, options: o}}
 	if enc := e.encoder(); enc != nil {
 		return enc, nil

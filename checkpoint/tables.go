@@ -144,6 +144,9 @@ func (t *tables) policy(name sourceTable) schema.Policy {
 // later one.
 func (t *tables) make(ctx context.Context, e *debezium.Event) error {
 	name := tableOf(e)
+	if name.table == "" {
+		return &sqlgen.RowError{Class: sqlgen.BadRecord, Err: errors.New("the event's source block names no table")}
+	}
 	en := t.entry(name)
 	v := t.version(e)
 	was := *en

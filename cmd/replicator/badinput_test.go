@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -69,6 +70,20 @@ func TestRefusedValuesOfRowsWithoutASchemaSayWhy(t *testing.T) {
 			code, stderr := r.replicate(t, "")
 			r.stopped(t, code, stderr, class+": table public.t, column n, ", "offset 1, key id=2")
 			r.holds(t, "SELECT id FROM t", "")
+		})
+	}
+}
+
+// TestEventWithoutATableIsRefused: it would be written to a table without a name.
+func TestEventWithoutATableIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, source := range []string{`"table":""`, `"table":null`, `"collection":"t"`} {
+		t.Run(source, func(t *testing.T) {
+			t.Parallel()
+			r := newRuleRun(t, "[]", "CREATE TABLE t (id int PRIMARY KEY)")
+			r.send(t, strings.Replace(r.event("c", "null", `{"id":1}`), `"table":"t"`, source, 1))
+			code, stderr := r.replicate(t, "")
+			r.stopped(t, code, stderr, "bad_record: ", "offset 0", "names no table")
 		})
 	}
 }

@@ -78,6 +78,23 @@ func TestFlattenedRowsAreEvents(t *testing.T) {
 			debezium.Create, false,
 			debezium.Source{Connector: "mysql", Database: "shop", Table: "a.b", File: "b.1", Pos: 9, RowNo: 2, TsMs: 6},
 		},
+		"position of PostgreSQL": {
+			"s.public.t", "-", `{"id":1,"__source_sequence":"[\"1\",\"200\"]","__source_lsn":200,"__txId":7}`, []string{context, "postgresql"},
+			debezium.Update, false,
+			debezium.Source{Connector: "postgresql", Schema: "public", Table: "t", Sequence: `["1","200"]`, LSN: 200, TxID: "7"},
+		},
+		"position of MySQL": {
+			"s.shop.t", "-", `{"id":1,"__gtid":"a:5","__source_server_id":223344}`, nil,
+			debezium.Update, false, debezium.Source{Database: "shop", Table: "t", GTID: "a:5", ServerID: 223344},
+		},
+		"position of SQL Server": {
+			"s.app.dbo.t", "-", `{"id":1,"__commit_lsn":"0:1:2","__source_change_lsn":"0:1:1","__event_serial_no":1}`, nil,
+			debezium.Update, false, debezium.Source{Database: "app", Schema: "dbo", Table: "t", CommitLSN: "0:1:2", ChangeLSN: "0:1:1", Serial: 1},
+		},
+		"position of Oracle": {
+			"s.APP.T", "-", `{"id":1,"__commit_scn":"9","__source_scn":8}`, nil,
+			debezium.Update, false, debezium.Source{Database: "APP", Table: "T", CommitSCN: "9", SCN: "8"},
+		},
 		"source by headers": {
 			"my.prefix.shop.a.b", "-", `{"id":1}`,
 			[]string{context, "mysql", prefix, "my.prefix", "__op", "u"},
@@ -282,6 +299,7 @@ func TestBadMetadataIsAnError(t *testing.T) {
 		`{"id":1,"__op":"q"}`:            `field "__op" is "q"`,
 		`{"id":1,"__op":["c"]}`:          `field "__op" is no text`,
 		`{"id":1,"__source_pos":"x"}`:    `field "__source_pos" is no integer`,
+		`{"id":1,"__lsn":"0/16B3748"}`:   `field "__lsn" is no integer`,
 		`{"id":1,"__source_row":1e9999}`: ``,
 		`{"a":1}`:                        "add.fields",
 		`{"id":1,"__op":"c","id":2}`:     `"id" for the second time`,

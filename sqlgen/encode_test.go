@@ -229,6 +229,7 @@ func TestOtherTypesAreWrittenAsText(t *testing.T) {
 		{field(debezium.String, debeziumTime+"ZonedTime"), "time with time zone", textValue("10:00:00.1234569Z"), "10:00:00.123456Z"},
 		{vector, "vector(3)", list(digits("1.0"), digits("2.5"), digits("-3.0")), "[1.0,2.5,-3.0]"},
 		{point, "point", object("x", digits("1.5"), "y", intValue(-2), "wkb", wkb, "srid", nullValue), "(1.5,-2)"},
+		{anyField, "point", object("x", digits("1.5"), "y", intValue(-2), "wkb", wkb, "srid", nullValue), "(1.5,-2)"},
 		{geometry, "public.geometry(Point,4326)", object("wkb", wkb, "srid", intValue(4326)), "0101000020e6100000000000000000f03f0000000000000040"},
 		{geometry, "geometry", object("wkb", wkb, "srid", nullValue), "0101000000000000000000f03f0000000000000040"},
 		{field(debezium.Map, ""), "hstore", object("a", textValue(`q"`), "b", nullValue), `"a"=>"q\"","b"=>NULL`},

@@ -201,6 +201,8 @@ func (e *pgEncoder) appendAny(dst []byte, v *debezium.Value) ([]byte, error) {
 			return e.array(&meaning{sense: senseArray, items: &meaning{}})(dst, v)
 		case isNamed(e.column.Type.Native, "hstore"):
 			return e.appendHstore(dst, v)
+		case e.column.Type.Native == "point":
+			return appendPoint(dst, v)
 		}
 		return e.appendJSONText(dst, v)
 	}

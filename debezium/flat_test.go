@@ -79,21 +79,25 @@ func TestFlattenedRowsAreEvents(t *testing.T) {
 			debezium.Source{Connector: "mysql", Database: "shop", Table: "a.b", File: "b.1", Pos: 9, RowNo: 2, TsMs: 6},
 		},
 		"position of PostgreSQL": {
-			"s.public.t", "-", `{"id":1,"__source_sequence":"[\"1\",\"200\"]","__source_lsn":200,"__txId":7}`, []string{context, "postgresql"},
+			"s.public.t", "-", `{"id":1,"__source_sequence":"[\"1\",\"200\"]","__source_lsn":200,"__txId":7}`,
+			[]string{context, "postgresql"},
 			debezium.Update, false,
 			debezium.Source{Connector: "postgresql", Schema: "public", Table: "t", Sequence: `["1","200"]`, LSN: 200, TxID: "7"},
 		},
 		"position of MySQL": {
 			"s.shop.t", "-", `{"id":1,"__gtid":"a:5","__source_server_id":223344}`, nil,
-			debezium.Update, false, debezium.Source{Database: "shop", Table: "t", GTID: "a:5", ServerID: 223344},
+			debezium.Update, false,
+			debezium.Source{Database: "shop", Table: "t", GTID: "a:5", ServerID: 223344},
 		},
 		"position of SQL Server": {
 			"s.app.dbo.t", "-", `{"id":1,"__commit_lsn":"0:1:2","__source_change_lsn":"0:1:1","__event_serial_no":1}`, nil,
-			debezium.Update, false, debezium.Source{Database: "app", Schema: "dbo", Table: "t", CommitLSN: "0:1:2", ChangeLSN: "0:1:1", Serial: 1},
+			debezium.Update, false,
+			debezium.Source{Database: "app", Schema: "dbo", Table: "t", CommitLSN: "0:1:2", ChangeLSN: "0:1:1", Serial: 1},
 		},
 		"position of Oracle": {
 			"s.APP.T", "-", `{"id":1,"__commit_scn":"9","__source_scn":8}`, nil,
-			debezium.Update, false, debezium.Source{Database: "APP", Table: "T", CommitSCN: "9", SCN: "8"},
+			debezium.Update, false,
+			debezium.Source{Database: "APP", Table: "T", CommitSCN: "9", SCN: "8"},
 		},
 		"source by headers": {
 			"my.prefix.shop.a.b", "-", `{"id":1}`,

@@ -144,6 +144,9 @@ func (t *tables) policy(name sourceTable) schema.Policy {
 // later one.
 func (t *tables) make(ctx context.Context, e *debezium.Event) error {
 	name := tableOf(e)
+	if name.table == "" {
+		return &sqlgen.RowError{Class: sqlgen.BadRecord, Err: errors.New("the event's source block names no table")}
+	}
 	en := t.entry(name)
 	v := t.version(e)
 	was := *en
@@ -319,6 +322,9 @@ func (t *tables) widened(ctx context.Context, name sourceTable, table *schema.Ta
 	source := debezium.TableFromEvent(e)
 	if v != nil {
 		source = *v.table
+	}
+	if slices.ContainsFunc(source.Columns, func(c schema.Column) bool { return c.Type.Kind == schema.Unknown }) {
+		return table, nil // rows without a schema: nothing tells a wider type, and the value is refused
 	}
 	wanted, err := t.arranged(t.entry(name).rules(), source, table.Name)
 	if err != nil {

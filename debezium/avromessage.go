@@ -169,24 +169,30 @@ func (r *reading) avroKey(s *avroSchema, data []byte, e *Event) (*layout, error)
 	return s.root, c.end()
 }
 
-// avroMessage decodes a record's value in Avro.
-func (r *reading) avroMessage(s *avroSchema, data []byte, record *Record, e *Event) error {
+// avroMessage decodes a record's value in Avro. It reports null as messageValue does.
+func (r *reading) avroMessage(s *avroSchema, data []byte, record *Record, e *Event) (null bool, err error) {
 	if s.root == nil {
-		return errAvroStruct
+		return false, errAvroStruct
 	}
 	c := avroCursor{data: data}
-	if null, err := c.isNull(s.node); err != nil || null {
-		if err == nil {
-			err = errors.New("it is Avro's null; a tombstone is Kafka's null, which has no bytes")
-		}
-		return err
+	null, err = c.isNull(s.node)
+	switch {
+	case err != nil:
+		return false, err
+	case null:
+		r.form.flattened = true
+		return true, c.end()
+	case s.flat != nil && r.flatKnown(s.flat, e.Key, record.Headers):
+		return false, r.avroFlatRow(&c, s, record, e)
 	}
-	if s.flat != nil && r.flatKnown(s.flat, e.Key, record.Headers) {
-		return r.avroFlatRow(&c, s, record, e)
-	}
+	return false, r.avroEnvelope(&c, s, e)
+}
+
+// avroEnvelope moves c over the fields of a message that is no flattened row, and makes the event of it.
+func (r *reading) avroEnvelope(c *avroCursor, s *avroSchema, e *Event) error {
 	var p payload
 	for i, f := range s.node.fields {
-		if err := r.avroPart(&c, s, s.parts[i], f, e, &p); err != nil {
+		if err := r.avroPart(c, s, s.parts[i], f, e, &p); err != nil {
 			return fmt.Errorf("%s: %w", s.node.names[i], err)
 		}
 		p.has |= s.parts[i]

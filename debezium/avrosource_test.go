@@ -83,6 +83,7 @@ func TestFlattenedRowsInAvroAreEvents(t *testing.T) {
 		"nothing but the row": {schema("Value", ""), "\x02", debezium.Event{Op: debezium.Update, Source: source}, ""},
 		"a deleted row":       {schema("V", `,{"name":"__deleted","type":["null","string"]}`), "\x02\x02\x08true", debezium.Event{Op: debezium.Delete, Source: source}, ""},
 		"a tombstone":         {"", "", debezium.Event{Op: debezium.Delete, Source: source}, ""},
+		"a written null":      {"[" + schema("Value", "") + `,"null"]`, "\x02", debezium.Event{Op: debezium.Delete, Source: source}, ""},
 		"any other record":    {schema("V", ""), "\x02", debezium.Event{}, `its schema is "s.shop.items.V"; a row that ExtractNewRecordState took the envelope of is known by`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,6 +92,10 @@ func TestFlattenedRowsInAvroAreEvents(t *testing.T) {
 			schemas := &askedSchemas{text: c.schema}
 			at := debezium.Partition{Topic: "s.shop.items"}
 			records := []debezium.Record{{Partition: at, Value: []byte(magic + c.value)}}
+			byKey := c.schema == "" || c.schema[0] == '['
+			if byKey {
+				records[0].Key = []byte(magic + "\x00\x02")
+			}
 			if c.schema == "" { // after a row that says that the topic's are flattened
 				schemas.text = schema("Value", "")
 				records = []debezium.Record{
@@ -116,7 +121,7 @@ func TestFlattenedRowsInAvroAreEvents(t *testing.T) {
 			row := e.After
 			if e.Op == debezium.Delete {
 				row = e.Before
-				if c.schema == "" {
+				if byKey {
 					row = e.Key
 				}
 			}

@@ -192,7 +192,7 @@ func TestBadRecordsAreErrorsThatSayWhy(t *testing.T) {
 	tests := []struct{ key, value, want string }{
 		{"-", ``, "no JSON object"},
 		{"-", `   `, "no JSON object"},
-		{"-", `null`, "no JSON object"},
+		{"-", `5`, "no JSON object"},
 		{"-", `[1,2]`, "no JSON object"},
 		{"-", `"text"`, "no JSON object"},
 		{"-", "\x00\x00\x00\x00\x63", "set source.registry.url"},

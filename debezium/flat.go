@@ -279,8 +279,36 @@ func (r *reading) metadata(name, value string, op *Op, s *Source) error {
 		if strings.HasPrefix(name, "source_") { // else it is when the connector sent it
 			s.TsMs, err = number(64)
 		}
+	case "server_id":
+		s.ServerID, err = number(64)
+	case "lsn":
+		s.LSN, err = number(64)
+	case "event_serial_no":
+		s.Serial, err = number(64)
+	default:
+		s.flatPosition(strings.TrimPrefix(name, "source_"), value, last)
 	}
 	return err
+}
+
+// flatPosition takes a text that tells a position.
+func (s *Source) flatPosition(name, value string, last *Source) {
+	switch name {
+	case "gtid":
+		s.GTID = keepText(value, &last.GTID)
+	case "sequence":
+		s.Sequence = keepText(value, &last.Sequence)
+	case "txId":
+		s.TxID = keepText(value, &last.TxID)
+	case "commit_lsn":
+		s.CommitLSN = keepText(value, &last.CommitLSN)
+	case "change_lsn":
+		s.ChangeLSN = keepText(value, &last.ChangeLSN)
+	case "commit_scn":
+		s.CommitSCN = keepText(value, &last.CommitSCN)
+	case "scn":
+		s.SCN = keepText(value, &last.SCN)
+	}
 }
 
 // keepText returns value as a string that does not hold on to the record, the same one as last if they are equal.

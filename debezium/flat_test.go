@@ -78,6 +78,27 @@ func TestFlattenedRowsAreEvents(t *testing.T) {
 			debezium.Create, false,
 			debezium.Source{Connector: "mysql", Database: "shop", Table: "a.b", File: "b.1", Pos: 9, RowNo: 2, TsMs: 6},
 		},
+		"position of PostgreSQL": {
+			"s.public.t", "-", `{"id":1,"__source_sequence":"[\"1\",\"200\"]","__source_lsn":200,"__txId":7}`,
+			[]string{context, "postgresql"},
+			debezium.Update, false,
+			debezium.Source{Connector: "postgresql", Schema: "public", Table: "t", Sequence: `["1","200"]`, LSN: 200, TxID: "7"},
+		},
+		"position of MySQL": {
+			"s.shop.t", "-", `{"id":1,"__gtid":"a:5","__source_server_id":223344}`, nil,
+			debezium.Update, false,
+			debezium.Source{Database: "shop", Table: "t", GTID: "a:5", ServerID: 223344},
+		},
+		"position of SQL Server": {
+			"s.app.dbo.t", "-", `{"id":1,"__commit_lsn":"0:1:2","__source_change_lsn":"0:1:1","__event_serial_no":1}`, nil,
+			debezium.Update, false,
+			debezium.Source{Database: "app", Schema: "dbo", Table: "t", CommitLSN: "0:1:2", ChangeLSN: "0:1:1", Serial: 1},
+		},
+		"position of Oracle": {
+			"s.APP.T", "-", `{"id":1,"__commit_scn":"9","__source_scn":8}`, nil,
+			debezium.Update, false,
+			debezium.Source{Database: "APP", Table: "T", CommitSCN: "9", SCN: "8"},
+		},
 		"source by headers": {
 			"my.prefix.shop.a.b", "-", `{"id":1}`,
 			[]string{context, "mysql", prefix, "my.prefix", "__op", "u"},
@@ -230,12 +251,59 @@ func TestTombstonesDeleteFlattenedRows(t *testing.T) {
 	}
 }
 
+// TestWrittenNullsAreDeletes: with delete.tombstone.handling.mode: tombstone a delete keeps the schema of its row, and JSON's converter
+// writes the null of it.
+func TestWrittenNullsAreDeletes(t *testing.T) {
+	t.Parallel()
+	const (
+		schema = `{"schema":{"type":"struct","fields":[` + idField + `],"optional":true,"name":"s.shop.t.Value"},"payload":`
+		key    = `{"id":1}`
+		old    = `{"schema":null,"payload":null}` // what older converters make of Kafka's null
+	)
+	row, envelope := []string{key, schema + `{"id":1}}`}, []string{key, bare(`{"id":1}`)}
+	gone, null, tombstone := []string{key, schema + `null}`}, []string{key, "null"}, []string{key, "-"}
+	for name, test := range map[string]struct {
+		records [][]string
+		want    string // ops
+	}{
+		"with the row's schema":      {[][]string{row, gone}, "ud"},
+		"without a schema":           {[][]string{row, null}, "ud"},
+		"before any row":             {[][]string{gone, row}, "du"},
+		"alone":                      {[][]string{null}, "d"},
+		"before its tombstone":       {[][]string{row, gone, tombstone}, "udT"},
+		"of a changed key":           {[][]string{append(gone[:2:2], "__debezium.newkey", `{"id":2}`)}, "d to 2"},
+		"a tombstone after a row":    {[][]string{row, {key, old}}, "ud"},
+		"a tombstone of envelopes":   {[][]string{{key, old}, envelope, {key, old}}, "TcT"},
+		"a null that does not end":   {[][]string{{key, "nullx"}}, "the end of the JSON is due"},
+		"a null of rows with no key": {[][]string{{"-", "null"}}, "the key is null"},
+	} {
+		events, err := flatBatch(t, debezium.NewDecoder(debezium.DecoderConfig{}), "s.shop.t", test.records...)
+		got := ""
+		for i := range events {
+			got += events[i].Op.String()
+			if events[i].NewKey.Sent() {
+				got += " to " + printValue(&events[i].NewKey.Values[0])
+			}
+			if e := &events[i]; e.Unsure || e.Op == debezium.Delete && (e.Source.Table != "t" || e.Before.Sent() || !e.Key.Sent()) {
+				t.Errorf("%s: got %s", name, summary(*e))
+			}
+		}
+		if err != nil {
+			got = err.Error()
+		}
+		if got != test.want && (err == nil || !strings.Contains(got, test.want)) {
+			t.Errorf("%s: got %s, want %s", name, got, test.want)
+		}
+	}
+}
+
 func TestBadMetadataIsAnError(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{
 		`{"id":1,"__op":"q"}`:            `field "__op" is "q"`,
 		`{"id":1,"__op":["c"]}`:          `field "__op" is no text`,
 		`{"id":1,"__source_pos":"x"}`:    `field "__source_pos" is no integer`,
+		`{"id":1,"__lsn":"0/16B3748"}`:   `field "__lsn" is no integer`,
 		`{"id":1,"__source_row":1e9999}`: ``,
 		`{"a":1}`:                        "add.fields",
 		`{"id":1,"__op":"c","id":2}`:     `"id" for the second time`,

@@ -428,7 +428,11 @@ func (r *reading) unwrapAny(data []byte, list *[recentMessages]*message) (*messa
 	c.space()
 	bare := c
 	empty, err := c.open('{', '}')
-	if err != nil {
+	switch {
+	case err == nil:
+	case c.has("null"):
+		return nil, bare, nil
+	default:
 		if len(data) > 0 && data[0] == 0 {
 			return nil, bare, errors.New("it begins with byte 0, as Avro by a schema registry does, and not as JSON; see source.format")
 		}

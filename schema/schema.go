@@ -54,6 +54,7 @@ type Type struct {
 	Scale  int      // meaning depends on Kind; -1: not known
 	Values []string // labels of Enum and Set, unescaped
 	Elem   *Type    // of Array
+	Base   *Type    `json:",omitempty"` // of Other: what the type is a domain of; nil: it is none
 	Native string   // the type's own name where it was read, as in "timestamp(3) without time zone" or "BIGINT UNSIGNED"
 }
 

@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"replicator/debezium"
 	"replicator/schema"
@@ -216,9 +217,29 @@ func decimalText(s string) (decimal, error) {
 	return decimal{}, invalid("the text is not a number")
 }
 
+// DecimalForm finds out how a source sends decimals that come without a schema: as digits, or as base64 of a two's complement
+// (decimal.handling.mode: string, or precise, the default). Nearly every value shows it by itself. Only digits without a point, of
+// which there are four, eight or so on, can be either: then what another value has shown last holds, and before that they are digits. It is
+// safe for concurrent use.
+type DecimalForm struct{ base64 atomic.Bool }
+
+// encoded says whether s, of a column with so many digits after the point, is base64.
+func (f *DecimalForm) encoded(s string, scale int) bool {
+	if f == nil {
+		f = new(DecimalForm)
+	}
+	_, special := specialDecimal(s)
+	switch {
+	case special, len(s)%4 != 0, strings.ContainsAny(s, ".-"):
+		f.base64.Store(false)
+	case scale > 0, digitRun(s) != s: // digits would have a point, and no exponent or plus
+		f.base64.Store(true)
+	}
+	return f.base64.Load()
+}
+
 // decimalAny reads a decimal that comes as digits, as {scale, value}, or without a schema as base64 whose scale only a
-// witness knows. Base64 can consist of digits alone; where a witness says that there are digits after the point, text
-// would show the point.
+// witness knows.
 func decimalAny(v *debezium.Value, m meaning) (decimal, error) {
 	switch v.Kind {
 	case debezium.IntValue, debezium.NumberValue:
@@ -231,8 +252,8 @@ func decimalAny(v *debezium.Value, m meaning) (decimal, error) {
 		}
 		return decimalBytes(v, m.scale)
 	case debezium.StringValue:
-		encoded := m.scale != unknownScale && m.source != schema.Unknown && m.native == ""
-		if encoded && m.scale > 0 && len(v.Text)%4 == 0 && digitRun(v.Text) == v.Text {
+		witnessed := m.scale != unknownScale && m.source != schema.Unknown && m.native == ""
+		if witnessed && m.form.encoded(v.Text, m.scale) {
 			return decimalBytes(v, m.scale)
 		}
 		if len(v.Text) <= 2*maxDigits {
@@ -240,7 +261,7 @@ func decimalAny(v *debezium.Value, m meaning) (decimal, error) {
 				return d, nil
 			}
 		}
-		if encoded {
+		if witnessed {
 			return decimalBytes(v, m.scale)
 		}
 		return decimal{}, errScale()

@@ -43,6 +43,8 @@ type Options struct {
 	// Units collects the evidence for TimePrecision auto: one per pipeline, shared by its tables. It may be nil, and
 	// then each column learns by itself.
 	Units *TimeUnits
+	// Decimals is how decimals come that have no schema: one per pipeline. It may be nil.
+	Decimals *DecimalForm
 
 	// Changed is called for each value that Nul strip or replace altered. It may be nil.
 	Changed func(table schema.Name, column string)

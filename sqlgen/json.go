@@ -140,6 +140,7 @@ func (JSON) Encoder(f debezium.Field, witness schema.Type, t schema.Name, c sche
 	if err != nil {
 		return nil, err
 	}
+	meant.form = o.Decimals
 	e := &jsonEncoder{encoding: encoding{field: f, m: meant, table: t, column: c, options: o, nul: true}}
 	return Encoder(e.appender()), nil
 }

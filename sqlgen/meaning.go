@@ -51,6 +51,7 @@ type meaning struct {
 	item   debezium.Field // of Array: the field that items is the meaning of
 	native string         // the semantic name, for errors
 	source schema.Kind    // the witness
+	form   *DecimalForm   // of Decimal without a schema; may be nil
 }
 
 const unknownScale = -1 << 31
@@ -171,7 +172,11 @@ func meaningOfPrimitive(f debezium.Field, c schema.Column) meaning {
 	case debezium.Array:
 		m := meaning{sense: senseArray, items: &meaning{}}
 		if f.Items != nil {
-			if items, err := meaningOf(*f.Items, schema.Type{}, elementOf(c)); err == nil {
+			elem := elementOf(c)
+			if f.Items.Type == debezium.Array {
+				elem = c // the type of an array does not say how deep it is
+			}
+			if items, err := meaningOf(*f.Items, schema.Type{}, elem); err == nil {
 				m.items, m.item = &items, *f.Items
 			}
 		}

@@ -86,12 +86,14 @@ func (m MySQL) list(names []string) string {
 	return strings.Join(quoted, ", ")
 }
 
-// Canonical implements Canonicalizer: equality ignores the sign of a floating zero. Text is compared by its bytes,
+// Canonical implements Canonicalizer: equality ignores the sign of a floating zero, and how a document is written. Text is compared by its bytes,
 // whatever the column's collation.
 func (MySQL) Canonical(c schema.Column) func(dst, value []byte) []byte {
 	switch c.Type.Kind {
 	case schema.Float32, schema.Float64:
 		return canonicalMySQLFloat
+	case schema.JSON: // MariaDB's is text
+		return canonicalJSON
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ func (m MySQL) Encoder(f debezium.Field, witness schema.Type, t schema.Name, c s
 	if err != nil {
 		return nil, err
 	}
+	meant.form = o.Decimals
 	e := mysqlEncoder{encoding{field: f, m: meant, table: t, column: c, options: o, nul: true}}
 	if enc := e.encoder(); enc != nil {
 		return enc, nil
@@ -31,7 +32,10 @@ type mysqlEncoder struct{ encoding }
 // encoder returns nil if there is no lossless way.
 func (e *mysqlEncoder) encoder() Encoder {
 	t := e.column.Type
-	if r, ok := mysqlIntegers[t.Kind]; ok {
+	switch r, ok := mysqlIntegers[t.Kind]; {
+	case t.Kind == schema.Year:
+		return e.year(r)
+	case ok:
 		return e.integer(r)
 	}
 	switch t.Kind {
@@ -108,6 +112,27 @@ func (e *mysqlEncoder) integer(r mysqlRange) Encoder {
 			dst = append(dst, '-')
 		}
 		return strconv.AppendUint(dst, u, 10), nil
+	}
+}
+
+// firstYear is the first that YEAR holds, but for 0. It takes a number below 100 for a year of these days.
+const firstYear = 1901
+
+func (e *mysqlEncoder) year(r mysqlRange) Encoder {
+	number := e.integer(r)
+	if number == nil {
+		return nil
+	}
+	return func(dst []byte, v *debezium.Value) ([]byte, error) {
+		from := len(dst)
+		dst, err := number(dst, v)
+		if err != nil {
+			return dst, err
+		}
+		if n, err := strconv.Atoi(string(dst[from:])); err != nil || n != 0 && n < firstYear {
+			return dst, outOfRange("the number is outside of what %s holds", e.column.Type.Native)
+		}
+		return dst, nil
 	}
 }
 
@@ -300,14 +325,6 @@ func (e *mysqlEncoder) time() Encoder {
 	}
 }
 
-func (e *mysqlEncoder) json() Encoder {
-	switch e.m.sense {
-	case senseJSON, senseText, senseAny, senseArray, senseMap, senseStruct, senseInt, senseFloat, senseBool:
-		return e.appendJSONText
-	}
-	return nil
-}
-
 // vector encodes for VECTOR: 32-bit numbers, the lowest byte first.
 func (e *mysqlEncoder) vector() Encoder {
 	if e.m.sense != senseArray && e.m.sense != senseAny {
@@ -381,7 +398,9 @@ func (e *mysqlEncoder) appender() appender {
 			}
 			return e.appendAny(dst, v)
 		}
-	case senseAny, senseText, senseJSON, senseInstant, senseArray, senseMap, senseStruct:
+	case senseArray:
+		return e.array()
+	case senseAny, senseText, senseJSON, senseInstant, senseMap, senseStruct:
 		return e.appendAny
 	case senseEnum:
 		return e.appendLabel

@@ -73,6 +73,9 @@ func mysqlSamples() []mysqlSample {
 		{"json", field(debezium.String, debeziumData+"Json"), textValue(`{"b": 1.50, "a": "\u00e4\\"}`), `{"a": "ä\\", "b": 1.5}`, mysqlserver.MySQL9},
 		{"json", field(debezium.String, debeziumData+"Json"), textValue(`{"b": 1.50, "a": "\u00e4\\"}`), `{"b": 1.50, "a": "\u00e4\\"}`, mysqlserver.MariaDB},
 		{"json", field(debezium.Array, ""), list(intValue(1), nullValue, textValue("it's")), `[1, null, "it's"]`, mysqlserver.MySQL8},
+		{"json", arrayOf(decimal2), list(textValue("AJY="), nullValue), `["1.50", null]`, mysqlserver.MySQL8},
+		{"json", arrayOf(dateField), list(intValue(0), intValue(-735160)), `["1970-01-01","0044-03-15 BC"]`, mysqlserver.MariaDB},
+		{"json", field(debezium.String, debeziumData+"Json"), textValue(`{"\"1234567890123456789.5": [0.30000000000000004, 18446744073709551615, 1e300]}`), `{"\"1234567890123456789.5": [0.30000000000000004, 18446744073709551615, 1e300]}`, mysqlserver.MySQL9},
 		{"point", geometryField, point, "\xe6\x10\x00\x00\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\x00@", ""},
 		{"geometry", geometryField, bigEndian, "\x00\x00\x00\x00\x01\x02\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\x00@" + strings.Repeat("\x00", 16), ""},
 		{"vector(3)", field(debezium.Array, debeziumData+"FloatVector"), list(digits("1.0"), digits("2.5"), intValue(-3)), "\x00\x00\x80?\x00\x00 @\x00\x00@\xc0", mysqlserver.MySQL9},
@@ -206,6 +209,7 @@ func checkMoved(t *testing.T, db mysqlDatabase, c mysqlSample) {
 
 func TestMySQLRefusesWhatItsTypesDoNotHold(t *testing.T) {
 	t.Parallel()
+	jsonField := field(debezium.String, debeziumData+"Json")
 	for _, c := range []struct {
 		column string
 		f      debezium.Field
@@ -216,6 +220,11 @@ func TestMySQLRefusesWhatItsTypesDoNotHold(t *testing.T) {
 		{"mediumint unsigned", longField, intValue(1 << 24), OutOfRange},
 		{"bigint unsigned", longField, intValue(-1), OutOfRange},
 		{"year", longField, intValue(-1), OutOfRange},
+		{"year", longField, intValue(5), OutOfRange}, // and not 2005
+		{"year", longField, intValue(1900), OutOfRange},
+		{"json", jsonField, textValue(`{"a": [1, 12345678901234567890.123]}`), OutOfRange},
+		{"json", jsonField, textValue(`0.1000000000000000055511151231257827`), OutOfRange},
+		{"json", arrayOf(longField), list(digits("123456789012345678901234567890")), OutOfRange},
 		{"decimal(4,2)", decimal2, textValue("JxA="), OutOfRange},
 		{"decimal(65,30)", field(debezium.String, ""), textValue("NaN"), Unstorable},
 		{"double", field(debezium.Float64, ""), digits("Infinity"), Unstorable},

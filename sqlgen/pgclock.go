@@ -15,16 +15,22 @@ func (e *encoding) appendDate(m *meaning) appender {
 			return e.appendClean(dst, v.Text)
 		}
 		n, err := days(v)
-		switch {
-		case err != nil:
+		if err != nil {
 			return dst, err
-		case n == pgDateInfinity:
-			return append(dst, "infinity"...), nil
-		case n == pgDateMinusInfinity:
-			return append(dst, "-infinity"...), nil
 		}
-		return appendDays(dst, n+epochDays), nil
+		return appendPostgresDay(dst, n), nil
 	}
+}
+
+// appendPostgresDay writes the day n days after 2000-01-01, or an infinity.
+func appendPostgresDay(dst []byte, n int64) []byte {
+	switch n {
+	case pgDateInfinity:
+		return append(dst, "infinity"...)
+	case pgDateMinusInfinity:
+		return append(dst, "-infinity"...)
+	}
+	return appendDays(dst, n+epochDays)
 }
 
 // appendDays writes the day n days after 1970-01-01. The inverse of daysOf.
@@ -76,23 +82,30 @@ func (e *encoding) appendDatetime(m *meaning) appender {
 			return dst, wrongKind()
 		}
 		n, err := timestampNumber(v.Num, *m, 6, units, e.options.TimePrecision)
-		switch {
-		case err != nil:
+		if err != nil {
 			return dst, err
-		case n == math.MaxInt64:
-			return append(dst, "infinity"...), nil
-		case n == math.MinInt64:
-			return append(dst, "-infinity"...), nil
 		}
-		days := n / dayMicros
-		if n%dayMicros < 0 {
-			days--
-		}
-		date := appendDays(nil, days+epochDays)
-		dst = append(append(dst, date[:len(date)-eraLen(date)]...), ' ')
-		dst = appendMicros(dst, n-days*dayMicros)
-		return append(dst, date[len(date)-eraLen(date):]...), nil
+		return appendPostgresTime(dst, n, ""), nil
 	}
+}
+
+// appendPostgresTime writes the time n microseconds after 2000-01-01, or an infinity, with a zone behind it.
+func appendPostgresTime(dst []byte, n int64, zone string) []byte {
+	switch n {
+	case math.MaxInt64:
+		return append(dst, "infinity"...)
+	case math.MinInt64:
+		return append(dst, "-infinity"...)
+	}
+	days := n / dayMicros
+	if n%dayMicros < 0 {
+		days--
+	}
+	var room [32]byte
+	date := appendDays(room[:0], days+epochDays)
+	dst = append(append(dst, date[:len(date)-eraLen(date)]...), ' ')
+	dst = append(appendMicros(dst, n-days*dayMicros), zone...)
+	return append(dst, date[len(date)-eraLen(date):]...)
 }
 
 // eraLen is the length of " BC" at the end of a date.
@@ -127,12 +140,27 @@ func appendMicros(dst []byte, n int64) []byte {
 	sec := u / 1_000_000
 	dst = append(appendPadded(dst, sec/3600, 2), ':')
 	dst = append(appendPadded(dst, sec/60%60, 2), ':')
-	dst = appendPadded(dst, sec%60, 2)
-	if frac := u % 1_000_000; frac != 0 {
-		dst = appendPadded(append(dst, '.'), frac, 6)
-		for dst[len(dst)-1] == '0' {
-			dst = dst[:len(dst)-1]
-		}
+	return appendFraction(appendPadded(dst, sec%60, 2), u%1_000_000)
+}
+
+// appendFraction writes .ffffff, as far as it is not zeros.
+func appendFraction(dst []byte, micros uint64) []byte {
+	if micros == 0 {
+		return dst
+	}
+	dst = appendPadded(append(dst, '.'), micros, 6)
+	for dst[len(dst)-1] == '0' {
+		dst = dst[:len(dst)-1]
 	}
 	return dst
+}
+
+// appendSeconds writes a number of microseconds as ISO 8601's seconds, [-]S.ffffffS.
+func appendSeconds(dst []byte, n int64) []byte {
+	u := uint64(n)
+	if n < 0 {
+		dst, u = append(dst, '-'), -u
+	}
+	dst = strconv.AppendUint(dst, u/1_000_000, 10)
+	return append(appendFraction(dst, u%1_000_000), 'S')
 }

@@ -16,10 +16,15 @@ import (
 // Encoder implements Dialect. The value is PostgreSQL's binary form of the column's type where the type is built in,
 // else text (see pgWire).
 func (p Postgres) Encoder(f debezium.Field, witness schema.Type, t schema.Name, c schema.Column, o Options) (Encoder, error) {
-	m, err := meaningOf(f, witness, c)
+	meant := c
+	if base := c.Type.Base; base != nil {
+		meant.Type = *base
+	}
+	m, err := meaningOf(f, witness, meant)
 	if err != nil {
 		return nil, err
 	}
+	m.form = o.Decimals
 	e := pgEncoder{encoding{field: f, m: m, table: t, column: c, options: o}}
 	if enc := e.encoder(); enc != nil {
 		return enc, nil
@@ -63,8 +68,10 @@ func (e *pgEncoder) encoder() Encoder {
 		return e.uuid()
 	case schema.JSON, schema.JSONB:
 		return e.json()
+	case schema.Text, schema.Varchar, schema.Char:
+		return e.text()
 	}
-	return e.text()
+	return Encoder(e.cast())
 }
 
 // boolean takes booleans, and the integers that a connector may have made of one: MySQL's TINYINT(1) is true where it is
@@ -357,33 +364,43 @@ func (e *pgEncoder) timeOfDay() Encoder {
 	}
 	return func(dst []byte, v *debezium.Value) ([]byte, error) {
 		n, err := micros(v)
-		if err == nil && (n < 0 || n > dayMicros) {
-			err = outOfRange("the time is not within a day; an interval column holds it (schema.types.time: interval)")
+		if err == nil {
+			err = withinDay(n)
 		}
 		return binary.BigEndian.AppendUint64(dst, uint64(n)), err
 	}
 }
 
+func withinDay(micros int64) error {
+	if micros < 0 || micros > dayMicros {
+		return outOfRange("the time is not within a day; an interval column holds it (schema.types.time: interval)")
+	}
+	return nil
+}
+
 func (e *pgEncoder) interval() Encoder {
-	digits := clampScale(e.column.Type.Scale)
-	micros := durationSource(e.m, digits, e.options)
+	micros := durationSource(e.m, clampScale(e.column.Type.Scale), e.options)
 	if micros == nil {
 		return nil
 	}
 	return func(dst []byte, v *debezium.Value) ([]byte, error) {
-		var i interval
-		var err error
-		if v.Kind == debezium.StringValue && strings.HasPrefix(v.Text, "P") {
-			if i, err = parseInterval(v.Text); err == nil {
-				err = checkDigits(i.micros, digits)
-			}
-		} else {
-			i.micros, err = micros(v)
-		}
+		i, err := e.intervalOf(v, micros)
 		dst = binary.BigEndian.AppendUint64(dst, uint64(i.micros))
 		dst = binary.BigEndian.AppendUint32(dst, uint32(int32(i.days)))
 		return binary.BigEndian.AppendUint32(dst, uint32(int32(i.months))), err
 	}
+}
+
+// intervalOf reads an interval, or a duration by micros, with at most as many fractional digits as the column has.
+func (e *pgEncoder) intervalOf(v *debezium.Value, micros func(*debezium.Value) (int64, error)) (i interval, err error) {
+	if v.Kind != debezium.StringValue || !strings.HasPrefix(v.Text, "P") {
+		i.micros, err = micros(v)
+		return i, err
+	}
+	if i, err = parseInterval(v.Text); err == nil {
+		err = checkDigits(i.micros, clampScale(e.column.Type.Scale))
+	}
+	return i, err
 }
 
 func (e *pgEncoder) uuid() Encoder {

@@ -17,7 +17,7 @@ import (
 // appender appends a value as text.
 type appender func(dst []byte, v *debezium.Value) ([]byte, error)
 
-// text encodes for the text types, and for every type that is sent as text and cast.
+// text encodes for the text types.
 func (e *pgEncoder) text() Encoder { return e.bounded(e.appender(&e.m)) }
 
 // bounded encodes as write does, within the length of a column of text. A nil write is none.
@@ -201,6 +201,8 @@ func (e *pgEncoder) appendAny(dst []byte, v *debezium.Value) ([]byte, error) {
 			return e.array(&meaning{sense: senseArray, items: &meaning{}})(dst, v)
 		case isNamed(e.column.Type.Native, "hstore"):
 			return e.appendHstore(dst, v)
+		case e.column.Type.Native == "point":
+			return appendPoint(dst, v)
 		}
 		return e.appendJSONText(dst, v)
 	}
@@ -252,10 +254,15 @@ func (e *encoding) appendBitText(dst []byte, v *debezium.Value) ([]byte, error) 
 	if err != nil {
 		return dst, err
 	}
-	for i := e.length(b, maxBits) - 1; i >= 0; i-- {
+	return appendBitDigits(dst, b, e.length(b, maxBits)), nil
+}
+
+// appendBitDigits writes n bits, the highest first.
+func appendBitDigits(dst []byte, b bitString, n int) []byte {
+	for i := n - 1; i >= 0; i-- {
 		dst = append(dst, '0'+b.at(i))
 	}
-	return dst, nil
+	return dst
 }
 
 // appendHexBytes writes bytes as PostgreSQL's bytea in text.
@@ -291,15 +298,19 @@ func (e *pgEncoder) array(m *meaning) appender {
 	if e.column.Type.Kind == schema.JSON || e.column.Type.Kind == schema.JSONB || e.plain() {
 		return e.appendJSONText
 	}
+	nested := m.items.sense == senseArray
 	elem := &pgEncoder{encoding{field: m.item, m: *m.items, table: e.table, column: elementOf(e.column), options: e.options}}
+	if nested {
+		elem.column = e.column
+	}
 	if elem.m.sense == senseAny {
 		elem.m = meaningOfTarget(elem.column.Type)
 	}
-	item := elem.appender(&elem.m)
+	item := elem.cast()
 	if item == nil {
 		return nil
 	}
-	list := &pgList{item: item, vector: e.column.Type.Kind == schema.Vector, nested: m.items.sense == senseArray}
+	list := &pgList{item: item, vector: e.column.Type.Kind == schema.Vector, nested: nested}
 	return func(dst []byte, v *debezium.Value) ([]byte, error) {
 		if v.Kind == debezium.StringValue {
 			return e.appendClean(dst, v.Text)

@@ -28,8 +28,8 @@ type Array struct {
 	Data []byte
 }
 
-// Canonical implements Canonicalizer: equality ignores the sign of a floating zero, and the zeros after the point of a
-// numeric without a fixed scale. What text a column that folds takes for equal only the server knows: there, statements
+// Canonical implements Canonicalizer: equality ignores the sign of a floating zero, the zeros after the point of a numeric
+// without a fixed scale, and how a document of jsonb is written. What text a column that folds takes for equal only the server knows: there, statements
 // compare the bytes too (see pgWriter.equal).
 func (Postgres) Canonical(c schema.Column) func(dst, value []byte) []byte {
 	switch c.Type.Kind {
@@ -39,6 +39,8 @@ func (Postgres) Canonical(c schema.Column) func(dst, value []byte) []byte {
 		if c.Type.Length == 0 {
 			return canonicalNumeric
 		}
+	case schema.JSONB:
+		return canonicalJSONB
 	}
 	return nil
 }

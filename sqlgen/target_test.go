@@ -125,6 +125,7 @@ func TestEqualKeysAreOneRowHoweverTheyAreWritten(t *testing.T) {
 		{"double precision", "0", "-0.0"},
 		{"real", "-0.0", "0.0"},
 		{"character(4)", "a", "a "},
+		{"jsonb", `{"b": 1.50, "a": [1, null, "x"], "c": -0.0}`, `{"a":[1.0e0,null,"x"],"c":0,"b":15E-1}`},
 		{"uuid", "00112233445566778899AABBCCDDEEFF", "{00112233-4455-6677-8899-aabbccddeeff}"},
 	} {
 		table := textColumns("id")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -54,6 +55,35 @@ func TestBadInputIsLocatedAndNothingIsCommitted(t *testing.T) {
 			}
 			r.stopped(t, code, stderr, words...)
 			r.expect(t, caseResult{Query: "SELECT id FROM t"})
+		})
+	}
+}
+
+// TestRefusedValuesOfRowsWithoutASchemaSayWhy: nothing tells whether their columns could be made wider, and that is not what is wrong.
+func TestRefusedValuesOfRowsWithoutASchemaSayWhy(t *testing.T) {
+	t.Parallel()
+	for value, class := range map[string]string{`40000`: "value_out_of_range", `1.5`: "value_out_of_range", `"x"`: "invalid_value"} {
+		t.Run(value, func(t *testing.T) {
+			t.Parallel()
+			r := newRuleRun(t, "[]", "CREATE TABLE t (id int PRIMARY KEY, n smallint)")
+			r.send(t, r.event("c", "null", `{"id":1,"n":1}`), r.event("c", "null", `{"id":2,"n":`+value+`}`))
+			code, stderr := r.replicate(t, "")
+			r.stopped(t, code, stderr, class+": table public.t, column n, ", "offset 1, key id=2")
+			r.holds(t, "SELECT id FROM t", "")
+		})
+	}
+}
+
+// TestEventWithoutATableIsRefused: it would be written to a table without a name.
+func TestEventWithoutATableIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, source := range []string{`"table":""`, `"table":null`, `"collection":"t"`} {
+		t.Run(source, func(t *testing.T) {
+			t.Parallel()
+			r := newRuleRun(t, "[]", "CREATE TABLE t (id int PRIMARY KEY)")
+			r.send(t, strings.Replace(r.event("c", "null", `{"id":1}`), `"table":"t"`, source, 1))
+			code, stderr := r.replicate(t, "")
+			r.stopped(t, code, stderr, "bad_record: ", "offset 0", "names no table")
 		})
 	}
 }

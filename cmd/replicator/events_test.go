@@ -244,12 +244,16 @@ func withRowSchema(row []byte) []byte {
 func TestDeletesOfFlattenedRowsByMode(t *testing.T) {
 	t.Parallel()
 	gone, rewritten, tombstone := "1", `{"id":1,"qty":5,"__deleted":"true"}`, ""
+	withSchema := strings.Replace(string(withRowSchema([]byte("null"))), `],"name"`, `],"optional":true,"name"`, 1)
 	for mode, test := range map[string]struct {
 		values []string // of the records that the delete becomes; empty: null
 		rows   string   // that are left
 	}{
-		"drop":                   {nil, "2"}, // nothing tells of the delete
-		"tombstone":              {[]string{tombstone}, gone},
+		"drop":                   {nil, "2"},                  // nothing tells of the delete
+		"tombstone":              {[]string{tombstone}, gone}, // of a converter that writes no null
+		"tombstone, JSON":        {[]string{"null"}, gone},
+		"tombstone, with schema": {[]string{withSchema}, gone},
+		"none, of Debezium 1":    {[]string{withSchema, tombstone}, gone},
 		"delete-to-tombstone":    {[]string{tombstone}, gone},
 		"rewrite":                {[]string{rewritten}, gone},
 		"rewrite-with-tombstone": {[]string{rewritten, tombstone}, gone},

@@ -193,3 +193,50 @@ func TestRepeatedEventsAreDroppedOrNot(t *testing.T) {
 		})
 	}
 }
+
+// TestRepeatedFlattenedRowsAreDropped sends the rows of a table without a key again, as after a restart, with the position that
+// add.fields puts beside their columns.
+func TestRepeatedFlattenedRowsAreDropped(t *testing.T) {
+	t.Parallel()
+	for connector, position := range map[string]string{
+		"postgresql": `"__sequence":"[\"100\",\"%d\"]","__source_txId":%[1]d`,
+		"sqlserver":  `"__commit_lsn":"00000027:00000ac0:%04d","__change_lsn":"00000027:00000ac0:0001","__event_serial_no":1`,
+		"oracle":     `"__commit_scn":"%d","__scn":"5","__txId":"a"`,
+		"mysql":      `"__source_file":"binlog.000001","__source_pos":%d,"__row":0`,
+	} {
+		t.Run(connector, func(t *testing.T) {
+			t.Parallel()
+			r := newRuleRun(t, "[{match: '.*', target: t}]", "CREATE TABLE t (name text)")
+			row := func(name string, at int) string {
+				return fmt.Sprintf(`{"name":%q,"__op":"c","__connector":%q,"__name":%q,"__db":"shop","__table":"t","__source_ts_ms":1704067200500,`, name, connector, r.prefix) + fmt.Sprintf(position, at) + "}"
+			}
+			for range 2 {
+				r.send(t, row("a", 200), row("b", 300), row("a", 400))
+				if code, stderr := r.replicate(t, ""); code != 0 {
+					t.Fatalf("exit code %d:\n%s", code, stderr)
+				}
+			}
+			r.holds(t, "SELECT name FROM t ORDER BY 1", "a a b")
+		})
+	}
+}
+
+// TestDocumentsOfOneBatchAreEqualHoweverTheyAreWritten: MySQL's connector writes a JSON document with blanks when it reads it in a snapshot,
+// and without when a later change tells of it. In a table without a key that decides whether the row is found.
+func TestDocumentsOfOneBatchAreEqualHoweverTheyAreWritten(t *testing.T) {
+	t.Parallel()
+	for _, rows := range []string{"100000", "1"} {
+		t.Run("rows="+rows, func(t *testing.T) {
+			t.Parallel()
+			r := newRuleRun(t, "[]", "CREATE TABLE t (id int, doc jsonb)")
+			r.config["checkpoint.rows"] = rows
+			r.send(t,
+				r.event("r", "null", `{"id":1,"doc":"{\"n\": 1.5, \"m\": [1, 2]}"}`), r.event("r", "null", `{"id":2,"doc":"{\"n\": 1.5}"}`),
+				r.event("d", `{"id":1,"doc":"{\"n\":1.5,\"m\":[1,2]}"}`, "null"), r.event("u", `{"id":2,"doc":"{\"n\":1.5}"}`, `{"id":2,"doc":"{\"n\":2}"}`))
+			if code, stderr := r.replicate(t, ""); code != 0 {
+				t.Fatalf("exit code %d:\n%s", code, stderr)
+			}
+			r.holds(t, "SELECT id, doc FROM t", `2|{"n": 2}`)
+		})
+	}
+}

@@ -265,7 +265,7 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 	options := c.Schema.Types
 	options.Binary = c.Source.Binary
 	options.TimePrecision = c.Source.TimePrecision
-	options.Units = &sqlgen.TimeUnits{}
+	options.Units, options.Decimals = &sqlgen.TimeUnits{}, &sqlgen.DecimalForm{}
 	options.Changed, options.Cut, options.Unknown = altered.counter(nulAltered), altered.counter(nanosCut), altered.unknown
 	out := checkpoint.Config{
 		Pipeline: c.Pipeline, Delivery: c.Delivery,

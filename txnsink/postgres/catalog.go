@@ -65,11 +65,12 @@ func readTied(b *pgx.Batch, oid uint32, t *schema.Table) {
 	b.Queue(query, oid).QueryRow(func(row pgx.Row) error { return row.Scan(&t.Tied) })
 }
 
-// readColumns reads columns. A domain's own NOT NULL counts as the column's.
+// readColumns reads columns. A domain's own NOT NULL counts as the column's. A domain of a domain has no modifiers of its own.
 func readColumns(b *pgx.Batch, oid uint32, t *schema.Table) {
 	const query = `SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull OR ty.typnotnull,
 	a.attidentity <> '', a.attgenerated <> '', pg_get_expr(d.adbin, d.adrelid), coalesce(col_description(a.attrelid, a.attnum), ''),
-	coalesce(NOT co.collisdeterministic, false) OR coalesce(base.typname, ty.typname) = 'citext'
+	coalesce(NOT co.collisdeterministic, false) OR coalesce(base.typname, ty.typname) = 'citext',
+	CASE WHEN base.typtype = 'd' THEN format_type(base.typbasetype, base.typtypmod) WHEN ty.typtype = 'd' THEN format_type(base.oid, ty.typtypmod) END
 FROM pg_catalog.pg_attribute a
 JOIN pg_catalog.pg_type ty ON ty.oid = a.atttypid
 LEFT JOIN pg_catalog.pg_type base ON base.oid = ty.typbasetype
@@ -80,11 +81,15 @@ ORDER BY a.attnum`
 	var col schema.Column
 	var formatType string
 	var identity bool
-	var def *string
+	var def, base *string
 	b.Queue(query, oid).Query(func(rows pgx.Rows) error {
-		_, err := pgx.ForEachRow(rows, []any{&col.Name, &formatType, &col.NotNull, &identity, &col.Generated, &def, &col.Comment, &col.Folds}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&col.Name, &formatType, &col.NotNull, &identity, &col.Generated, &def, &col.Comment, &col.Folds, &base}, func() error {
 			next := col
 			next.Type = sqlgen.PostgresType(formatType)
+			if base != nil {
+				of := sqlgen.PostgresType(*base)
+				next.Type.Base = &of
+			}
 			next.AutoIncrement = identity
 			if def != nil && !next.Generated {
 				text := *def

@@ -207,8 +207,8 @@ func TestLabelsAreCopied(t *testing.T) {
 		w.add(debezium.Create, nil, row)
 	}
 	w.commit()
-	got := query(t, url, "SELECT state, count(*) FROM t GROUP BY state ORDER BY t.state")
-	if want := []string{"new|167", "old|167", "it's \\ ä|166"}; !slices.Equal(got, want) || w.copies != 1 {
+	got := query(t, url, "SELECT state, count(*) FROM t GROUP BY state")
+	if want := []string{"it's \\ ä|166", "new|167", "old|167"}; !slices.Equal(got, want) || w.copies != 1 {
 		t.Errorf("%d times by COPY: got %q, want %q", w.copies, got, want)
 	}
 }

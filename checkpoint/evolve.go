@@ -102,12 +102,15 @@ func (n *tableNote) covers(v *version) bool {
 // define runs DDL and remembers where the source's tables are then. of is the table that it was planned for, where another slot may change the
 // same one: what widens a column that is wider by now would round what is in it.
 func (t *tables) define(ctx context.Context, of *txnsink.Planned, ddl []sqlgen.DDL, changed map[sourceTable]*tableNote) error {
-	d := txnsink.Definition{Pipeline: t.Pipeline, Epoch: t.epoch}
-	if len(ddl) > 0 {
-		d.Of = of
+	of, err := t.defineFirst(ctx, of, ddl)
+	if err != nil {
+		return err
 	}
+	d := txnsink.Definition{Pipeline: t.Pipeline, Epoch: t.epoch}
 	for _, s := range ddl {
-		d.DDL = append(d.DDL, s.SQL)
+		if !s.Kind.First() {
+			d.DDL, d.Of = append(d.DDL, s.SQL), of
+		}
 	}
 	for name, n := range changed {
 		state, err := json.Marshal(n)
@@ -131,6 +134,28 @@ func (t *tables) define(ctx context.Context, of *txnsink.Planned, ddl []sqlgen.D
 	}
 	t.ddl = counts // what was handed out stays as it was
 	return nil
+}
+
+// defineFirst runs those statements of ddl that are to be committed before the others. A crash in between leaves labels and types that
+// are found in the catalog when the same is planned again. It returns of as the table is then.
+func (t *tables) defineFirst(ctx context.Context, of *txnsink.Planned, ddl []sqlgen.DDL) (*txnsink.Planned, error) {
+	d := txnsink.Definition{Pipeline: t.Pipeline, Epoch: t.epoch, Of: of}
+	for _, s := range ddl {
+		if s.Kind.First() {
+			d.DDL = append(d.DDL, s.SQL)
+		}
+	}
+	if len(d.DDL) == 0 {
+		return of, nil
+	}
+	if err := t.Sink.Define(ctx, d); err != nil || of == nil || of.Table == nil {
+		return of, err
+	}
+	now, err := t.Sink.Table(ctx, of.Name)
+	if err != nil {
+		return nil, fmt.Errorf("read table %v of the target: %w", of.Name, err)
+	}
+	return of.Relabelled(now), nil
 }
 
 // steps returns the versions that are to be applied, in order, so that the target's tables that share v's names are all as they were

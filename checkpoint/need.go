@@ -90,6 +90,8 @@ func wider(a, b schema.Type) bool {
 		return t.Kind == schema.Char || t.Kind == schema.Varchar || t.Kind == schema.Text
 	}
 	switch {
+	case a.Kind == schema.Enum && b.Kind == schema.Enum:
+		return len(a.Values) > len(b.Values) && !slices.ContainsFunc(b.Values, func(l string) bool { return !slices.Contains(a.Values, l) })
 	case text(a) && text(b):
 		return (a.Kind == schema.Text || a.Length == 0) && b.Kind != schema.Text && b.Length > 0 || b.Length > 0 && a.Length > b.Length
 	case a.Kind == schema.Decimal && b.Kind == schema.Decimal:

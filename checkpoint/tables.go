@@ -334,7 +334,12 @@ func (t *tables) widened(ctx context.Context, name sourceTable, table *schema.Ta
 	to.Columns = slices.Clone(table.Columns)
 	for i := range to.Columns {
 		c := &to.Columns[i]
-		if w, ok := wanted.Column(c.Name); ok && columns[c.Name] && wider(w.Type, c.Type) {
+		w, ok := wanted.Column(c.Name)
+		switch {
+		case !ok || !columns[c.Name]:
+		case c.Type.Kind == schema.Enum && len(w.Type.Values) > 0: // an ENUM's too, with the value that is no label
+			c.Type.Values = append([]string{""}, c.Type.Values...)
+		case wider(w.Type, c.Type):
 			c.Type = w.Type
 		}
 	}
@@ -405,6 +410,9 @@ func (t *tables) create(name sourceTable, as schema.Name, source schema.Table, r
 	}
 	t.logShortened(name, source, table)
 	t.logStandIns(name, source, table)
+	if evolver, ok := t.dialect.(sqlgen.Evolver); ok {
+		return evolver.Evolve(sqlgen.Evolution{To: &table, Policy: schema.Evolve}).Statements, nil
+	}
 	var out []sqlgen.DDL
 	for _, sql := range t.dialect.CreateTable(table) {
 		out = append(out, sqlgen.DDL{Kind: sqlgen.CreateTable, SQL: sql})

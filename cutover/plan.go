@@ -116,7 +116,7 @@ func (p *planner) defaults(t *Table, made schema.Table) {
 		sql := c.Default
 		if !t.Postgres {
 			sql = nil
-			if m, ok := made.Column(column.Name); ok {
+			if m, ok := made.Column(column.Name); ok && isArray(m) == isArray(column) { // a SET's default is as its column is
 				sql = m.Default
 			}
 		}
@@ -131,6 +131,8 @@ func (p *planner) defaults(t *Table, made schema.Table) {
 		p.leave(fmt.Sprintf("%s of %s", c, t.Target.Name), "PostgreSQL has no such clause: make the like by hand (a default, a trigger) if the application relies on it")
 	}
 }
+
+func isArray(c *schema.Column) bool { return strings.HasSuffix(c.Type.Native, "[]") }
 
 // identities gives columns that count by themselves at the source a sequence. An identity column must be an integer; BIGINT
 // UNSIGNED is none here, and takes its values from a sequence by default.

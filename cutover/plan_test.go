@@ -138,6 +138,26 @@ func TestDefaultsOfTheSourceAreSet(t *testing.T) {
 	}
 }
 
+// TestDefaultsOfASetAreAsItsColumnIs: one of an array means nothing to a column of text that was there before.
+func TestDefaultsOfASetAreAsItsColumnIs(t *testing.T) {
+	t.Parallel()
+	customers, _ := shop()
+	customers.Source.Indexes, customers.Source.Columns[0].AutoIncrement = nil, false
+	for name, native := range map[string]string{"array": "text[]", "text": "text"} {
+		set := schema.Type{Kind: schema.Set, Values: []string{"a", "b c"}}
+		customers.Source.Columns = append(customers.Source.Columns, schema.Column{Name: name, Type: set, Default: new("a,b c")})
+		customers.Target.Columns = append(customers.Target.Columns, schema.Column{Name: name, Type: sqlgen.PostgresType(native)})
+	}
+	steps, left, err := Plan([]Table{customers}, sqlgen.Options{Enum: "enum"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Step{{"default of crm.client.array", `ALTER TABLE "crm"."client" ALTER COLUMN "array" SET DEFAULT '{a,"b c"}'`}}
+	if !reflect.DeepEqual(steps, want) || len(left) != 1 || left[0].What != "default of crm.client.text" {
+		t.Errorf("got  %q, left %+v\nwant %q", steps, left, want)
+	}
+}
+
 // TestUnsignedKeysCountToo: BIGINT UNSIGNED is numeric in PostgreSQL, which cannot be an identity column.
 func TestUnsignedKeysCountToo(t *testing.T) {
 	t.Parallel()

@@ -33,7 +33,7 @@ func MySQLType(typeName, typeExpression string, length, scale *int, enumValues [
 	if t.Kind == schema.Enum || t.Kind == schema.Set {
 		t.Values = make([]string, len(enumValues))
 		for i, v := range enumValues {
-			t.Values[i] = unquoteSQL(v)
+			t.Values[i] = strings.TrimRight(unquoteSQL(v), " ") // as MySQL has them; a statement may say otherwise
 		}
 	}
 	return t

@@ -30,7 +30,7 @@ type Options struct {
 	Boolean string // schema.types.boolean: tinyint1 (smallint) or boolean: what TINYINT(1) becomes
 	Time    string // schema.types.time: interval or time
 	JSON    string // schema.types.json: jsonb or json
-	Enum    string // schema.types.enum: text
+	Enum    string // schema.types.enum: text or enum: what ENUM and SET become on PostgreSQL
 	Nul     string // schema.types.nul: stop, strip or replace (by U+FFFD); "" is stop
 
 	// Binary is source.binary: base64 (or ""), base64-url-safe or hex: how bytes are written where they come as text,
@@ -53,6 +53,9 @@ type Options struct {
 	// Unknown is called for a semantic name that is not known here, whose values are taken by their primitive type: once
 	// for each layout of a table's events. It may be nil.
 	Unknown func(table schema.Name, column, name string)
+	// Unlabelled is called for an ENUM that becomes text although Enum says otherwise, each time that its table is looked at, with the
+	// reason. It may be nil.
+	Unlabelled func(table schema.Name, column, why string)
 }
 
 // Dialect is one kind of target database. Implementations are stateless and safe for concurrent use.

@@ -80,8 +80,16 @@ const (
 	CreateIndex   DDLKind = "create_index"
 	DropIndex     DDLKind = "drop_index"
 	RenameIndex   DDLKind = "rename_index"
+	CreateType    DDLKind = "create_type"
+	AddLabel      DDLKind = "add_label"
+	DropType      DDLKind = "drop_type"
+	RenameType    DDLKind = "rename_type"
 	Check         DDLKind = "check"
 )
+
+// First says whether statements of the kind are to be committed before those of other kinds run, if there are any: PostgreSQL lets a label be
+// used when the transaction that adds it has ended. They can come first whatever else a plan does, and stay if the rest of it fails.
+func (k DDLKind) First() bool { return k == CreateType || k == AddLabel }
 
 // Refusal is a change that the target must not or cannot follow. It stops the pipeline, and passes when an operator
 // changed the rule or the table.

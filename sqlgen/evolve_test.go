@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"replicator/schema"
@@ -125,10 +126,10 @@ func retype(column int, to schema.Type) func(*schema.Table) {
 }
 
 // evolved plans one of the documented statements.
-func evolved(t *testing.T, sql string, change func(*schema.Table), policy schema.Policy) Plan {
+func evolved(t *testing.T, sql string, change func(*schema.Table), policy schema.Policy, o Options) Plan {
 	t.Helper()
 	target := func(s schema.Table) *schema.Table {
-		out, err := Postgres{}.TargetTable(s, s.Name, Options{})
+		out, err := Postgres{}.TargetTable(s, s.Name, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,8 +189,12 @@ func cell(p Plan) string {
 
 const (
 	documentBegin = "<!-- The table is written by a test: make golden. -->\n"
+	enumsBegin    = "<!-- This table too is written by a test: make golden. -->\n"
 	documentEnd   = "<!-- End of the table. -->\n"
 )
+
+// documents is held by whoever reads or writes the page.
+var documents sync.Mutex
 
 // TestEveryStatementIsDocumented keeps the table of docs/schema-changes.md: what each statement does under each policy.
 func TestEveryStatementIsDocumented(t *testing.T) {
@@ -198,7 +203,7 @@ func TestEveryStatementIsDocumented(t *testing.T) {
 	b.WriteString("| at the source | `evolve` | `lenient` |\n|---|---|---|\n")
 	seen := map[DDLKind]bool{}
 	for _, s := range evolvedStatements {
-		evolve, lenient := evolved(t, s.sql, s.change, schema.Evolve), evolved(t, s.sql, s.change, schema.Lenient)
+		evolve, lenient := evolved(t, s.sql, s.change, schema.Evolve, Options{}), evolved(t, s.sql, s.change, schema.Lenient, Options{})
 		for _, ddl := range slices.Concat(evolve.Statements, lenient.Statements) {
 			seen[ddl.Kind] = true
 		}
@@ -209,7 +214,7 @@ func TestEveryStatementIsDocumented(t *testing.T) {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.sql, cell(evolve), same)
 
 		// The other two policies follow from this one.
-		stop, ignore := evolved(t, s.sql, s.change, schema.Stop), evolved(t, s.sql, s.change, schema.Ignore)
+		stop, ignore := evolved(t, s.sql, s.change, schema.Stop, Options{}), evolved(t, s.sql, s.change, schema.Ignore, Options{})
 		if len(stop.Statements) > 0 || (len(evolve.Statements) > 0) && stop.Err() == nil {
 			t.Errorf("%s: stop gives %+v", s.sql, stop)
 		}
@@ -225,23 +230,31 @@ func TestEveryStatementIsDocumented(t *testing.T) {
 			t.Errorf("no documented statement leads to %s", kind)
 		}
 	}
+	document(t, documentBegin, b.String())
+}
+
+// document compares a table of docs/schema-changes.md, or writes it.
+func document(t *testing.T, begin, want string) {
+	t.Helper()
+	documents.Lock()
+	defer documents.Unlock()
 	path := filepath.Join("..", "docs", "schema-changes.md")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, rest, ok := strings.Cut(string(text), documentBegin)
+	head, rest, ok := strings.Cut(string(text), begin)
 	table, tail, also := strings.Cut(rest, documentEnd)
 	if !ok || !also {
 		t.Fatalf("%s has no place for the table", path)
 	}
 	if *update {
-		if err := os.WriteFile(path, []byte(head+documentBegin+b.String()+documentEnd+tail), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(head+begin+want+documentEnd+tail), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	if table != b.String() {
-		t.Errorf("%s is not what the code does; write it anew with -update\n%s", path, b.String())
+	if table != want {
+		t.Errorf("%s is not what the code does; write it anew with -update\n%s", path, want)
 	}
 }

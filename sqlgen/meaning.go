@@ -46,6 +46,7 @@ type meaning struct {
 	unit   unit           // of Time, Datetime and Interval
 	digits int            // fractional digits of a Time or Datetime in unitUnknown
 	labels []string       // of Enum, unescaped
+	set    bool           // the text is members of a SET, parted by commas
 	double bool           // of Float: sent as a double
 	items  *meaning       // of Array
 	item   debezium.Field // of Array: the field that items is the meaning of
@@ -92,7 +93,7 @@ var semantics = map[string]meaning{
 	"io.debezium.time.Interval":               {sense: senseInterval, unit: micros},
 	"io.debezium.data.Bits":                   {sense: senseBits},
 	"io.debezium.data.Enum":                   {sense: senseEnum},
-	"io.debezium.data.EnumSet":                {sense: senseText},
+	"io.debezium.data.EnumSet":                {sense: senseText, set: true},
 	"io.debezium.data.Json":                   {sense: senseJSON},
 	"io.debezium.data.Uuid":                   {sense: senseUUID},
 	"io.debezium.data.Xml":                    {sense: senseText},
@@ -247,6 +248,8 @@ func meaningOfType(t schema.Type) meaning {
 		return meaning{sense: senseBytes}
 	case schema.Enum:
 		return meaning{sense: senseEnum, labels: t.Values}
+	case schema.Set:
+		return meaning{set: true}
 	case schema.JSON, schema.JSONB:
 		return meaning{sense: senseJSON}
 	case schema.Geometry:

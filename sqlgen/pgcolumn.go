@@ -2,6 +2,7 @@ package sqlgen
 
 import (
 	"slices"
+	"strings"
 
 	"replicator/schema"
 )
@@ -50,6 +51,9 @@ func (w *pgEvolution) addColumn(i int) {
 	if c.NotNull && !notNull {
 		w.keep(ChangeNull, c.Name, "schema.evolve is lenient: an added column takes NULL")
 	}
+	if c.Type.Kind == schema.Enum {
+		w.plan.Statements = append(w.plan.Statements, w.createType(c.Type))
+	}
 	w.alter(AddColumn, "ADD COLUMN IF NOT EXISTS %s", definition)
 	made := c
 	made.NotNull, made.Comment = notNull, ""
@@ -80,7 +84,8 @@ func (w *pgEvolution) alterColumn(i int) {
 	}
 	again := w.changeType(has, from.Type, to.Type)
 	w.changeNull(has, from, &to)
-	if again || !sameDefault(from.Default, to.Default) {
+	// One that is written as an array means nothing to a SET's column that is text, and the other way round.
+	if like := isArray(has.Type) == isArray(to.Type); like && (again || !sameDefault(from.Default, to.Default)) {
 		w.changeDefault(has, from, &to)
 	}
 	if to.AutoIncrement && !from.AutoIncrement && !has.AutoIncrement {
@@ -115,7 +120,11 @@ func (w *pgEvolution) dropImplicit(i int, has *schema.Column) {
 // reports whether the column's default has to be set again.
 func (w *pgEvolution) changeType(has *schema.Column, from, to schema.Type) (again bool) {
 	cur := has.Type
-	if cur.Native == to.Native || from.Native == to.Native {
+	if cur.Kind == schema.Enum && len(to.Values) > 0 {
+		w.addLabels(has, from, to)
+		return false
+	}
+	if cur.Native == to.Native || from.Native == to.Native || from.Kind == schema.Enum && to.Kind == schema.Enum {
 		return false
 	}
 	name := w.Quote(has.Name)
@@ -139,8 +148,11 @@ func (w *pgEvolution) changeType(has *schema.Column, from, to schema.Type) (agai
 		w.alter(ChangeDefault, "ALTER COLUMN %s DROP DEFAULT", name)
 		has.Default, again = nil, true
 	}
+	if to.Kind == schema.Enum {
+		w.plan.Statements = append(w.plan.Statements, w.createType(to))
+	}
 	using := " USING " + pgCast(to, cur, name)
-	if to.Kind == schema.Varchar && cur.Kind != schema.Bool {
+	if to.Kind == schema.Varchar && cur.Kind != schema.Bool && !isArray(cur) {
 		using = "" // an explicit cast would cut longer texts off
 	}
 	w.alter(ChangeType, "ALTER COLUMN %s TYPE %s%s", name, to.Native, using)
@@ -151,7 +163,7 @@ func (w *pgEvolution) changeType(has *schema.Column, from, to schema.Type) (agai
 // pgCheck returns a statement that fails if lossy is true of a row. Its text has no double quotes: what stands between them is
 // taken for a row's value, and not shown.
 func pgCheck(table, lossy, column, to string) string {
-	text := "column " + column + " has values that do not fit " + to + " without loss: set schema.evolve to lenient, or change the values or the column yourself"
+	text := "column " + column + " has values that do not fit " + strings.ReplaceAll(to, `"`, "") + " without loss: set schema.evolve to lenient, or change the values or the column yourself"
 	body := "BEGIN IF EXISTS (SELECT FROM " + table + " WHERE " + lossy + ") THEN RAISE EXCEPTION USING ERRCODE = '22003', MESSAGE = " + pgLiteral(text) + "; END IF; END"
 	return "DO " + pgLiteral(body)
 }

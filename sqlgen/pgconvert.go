@@ -1,8 +1,10 @@
 package sqlgen
 
 import (
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"replicator/schema"
 )
@@ -31,8 +33,18 @@ func pgHolds(t, v schema.Type) bool {
 		return v.Kind == schema.Int16
 	case schema.Text:
 		// The text of numbers with a fixed scale is the same in both databases; that of dates and doubles is not.
-		return t.Native == "text" && (v.Kind == schema.Varchar || pgDigits[v.Kind] > 0 || v.Kind == schema.Decimal && v.Length > 0)
+		return t.Native == "text" && (v.Kind == schema.Varchar || v.Kind == schema.Enum || isTextArray(v) || pgDigits[v.Kind] > 0 || v.Kind == schema.Decimal && v.Length > 0)
+	case schema.Enum:
+		return v.Kind == schema.Enum && !slices.ContainsFunc(v.Values, func(l string) bool { return !slices.Contains(t.Values, l) })
+	case schema.Other: // a SET's members
+		return isTextArray(t) && (v.Kind == schema.Enum || v.Kind == schema.Varchar || v.Kind == schema.Text)
 	case schema.Varchar:
+		switch {
+		case isTextArray(v):
+			return true // the conversion fails if a text is too long, and so did the source's
+		case v.Kind == schema.Enum:
+			return !slices.ContainsFunc(v.Values, func(l string) bool { return t.Length > 0 && utf8.RuneCountInString(l) > t.Length })
+		}
 		n := pgDigits[v.Kind]
 		return v.Kind == schema.Varchar && v.Length > 0 && (t.Length == 0 || t.Length >= v.Length) || n > 0 && (t.Length == 0 || t.Length > n)
 	case schema.Timestamp:
@@ -56,8 +68,10 @@ func pgNarrows(t, v schema.Type) bool {
 		return t.Native != v.Native
 	case number(t.Kind) && number(v.Kind):
 		return true
-	case text(t.Kind) && (text(v.Kind) || number(v.Kind) && v.Kind != schema.Float32 && v.Kind != schema.Float64):
+	case text(t.Kind) && (text(v.Kind) || v.Kind == schema.Enum || number(v.Kind) && v.Kind != schema.Float32 && v.Kind != schema.Float64):
 		return true
+	case t.Kind == schema.Enum:
+		return text(v.Kind) || isTextArray(v)
 	case text(v.Kind):
 		return pgDigits[t.Kind] > 0 || t.Kind == schema.JSONB || t.Kind == schema.JSON
 	}
@@ -77,9 +91,18 @@ func pgCast(t, v schema.Type, column string) string {
 		return column + "::integer::boolean"
 	case t.Kind == schema.JSON && v.Kind == schema.JSONB, t.Kind == schema.JSONB && v.Kind == schema.JSON:
 		return column + "::text::" + t.Native
+	case isTextArray(t):
+		return "string_to_array(" + column + "::text, ',')"
+	case isTextArray(v) && t.Kind == schema.Varchar: // an explicit cast would cut longer texts off
+		return joined(column)
+	case isTextArray(v):
+		return joined(column) + "::" + t.Native
 	}
 	return column + "::" + t.Native
 }
+
+// joined is the text of a SET whose members are in an array.
+func joined(column string) string { return "array_to_string(" + column + ", ',')" }
 
 // pgLossy returns the condition that a value of column, of type v, is not the same after it was made one of type t and back. A
 // document is the same if it is one at all, which the cast itself sees to.
@@ -88,6 +111,16 @@ func pgLossy(t, v schema.Type, column string) string {
 	switch t.Kind {
 	case schema.JSON, schema.JSONB:
 		return ""
+	case schema.Enum: // the cast of another text fails
+		text := column + "::text"
+		if isTextArray(v) {
+			text = joined(column)
+		}
+		labels := make([]string, len(t.Values))
+		for i, l := range t.Values {
+			labels[i] = pgLiteral(l)
+		}
+		return text + " <> ALL (ARRAY[" + strings.Join(labels, ", ") + "])"
 	case schema.Bool:
 		back = "integer::" + back
 	}

@@ -3,6 +3,8 @@ package sqlgen
 import (
 	"encoding/binary"
 	"io"
+
+	"replicator/schema"
 )
 
 // pgCopyRows is from how many rows on COPY is worth its round trips.
@@ -38,7 +40,8 @@ func (w *pgWriter) copyable(kind StatementKind, g group) bool {
 		return false // nothing would refuse a row that is there
 	}
 	for _, c := range g.columns {
-		if wireOf(w.t.Columns[c].Type).cast != "" {
+		t := w.t.Columns[c].Type
+		if wireOf(t).cast != "" && t.Kind != schema.Enum { // whose binary form is the label
 			return false
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,6 +43,10 @@ func pgDefault(source, t schema.Type, text string) (string, bool) {
 		case schema.Text: // MySQL has only expressions here
 			return text, textLiteral.MatchString(text)
 		}
+	case schema.Enum:
+		return pgLiteral(text), slices.Contains(t.Values, text)
+	case schema.Other: // a SET's members
+		return pgLiteral(string(appendMembers(nil, text))), isTextArray(t) && source.Kind == schema.Set && !strings.Contains(text, "\x00")
 	case schema.Date:
 		_, err := time.Parse(time.DateOnly, text)
 		return pgLiteral(text), err == nil && text >= "0001"
@@ -124,6 +129,11 @@ func pgImplicit(source, t schema.Type) (string, bool) {
 		return "''", true
 	case schema.Bytes:
 		return `''`, true
+	case schema.Enum:
+		label, ok := firstLabel(source, t)
+		return pgLiteral(label), ok
+	case schema.Other: // a SET's members
+		return "'{}'", isTextArray(t) && source.Kind == schema.Set
 	case schema.Date:
 		return "'1970-01-01'", true
 	case schema.Timestamp:
@@ -170,8 +180,20 @@ func (Postgres) Implicit(source, t schema.Type) []byte {
 	case schema.JSONB:
 		return append([]byte{jsonbVersion}, "null"...)
 	}
-	if source.Kind == schema.Enum && len(source.Values) > 0 {
-		return []byte(source.Values[0])
+	if isTextArray(t) {
+		return []byte("{}")
 	}
-	return []byte{}
+	label, _ := firstLabel(source, t) // of another column it is the empty text
+	return append([]byte{}, label...)
+}
+
+// firstLabel is the source's first label of an ENUM, or an enum type's.
+func firstLabel(source, t schema.Type) (string, bool) {
+	if source.Kind != schema.Enum || len(source.Values) == 0 {
+		source = t
+	}
+	if source.Kind != schema.Enum || len(source.Values) == 0 {
+		return "", false
+	}
+	return source.Values[0], true
 }

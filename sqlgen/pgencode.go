@@ -37,7 +37,12 @@ type pgEncoder struct{ encoding }
 
 // encoder returns nil if there is no lossless way.
 func (e *pgEncoder) encoder() Encoder {
+	if (e.m.set || e.m.sense == senseEnum) && isArray(e.column.Type) {
+		return e.members()
+	}
 	switch e.column.Type.Kind {
+	case schema.Enum:
+		return e.label()
 	case schema.Bool:
 		return e.boolean()
 	case schema.Int16:

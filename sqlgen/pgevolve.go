@@ -12,7 +12,7 @@ import (
 var _ Evolver = Postgres{}
 
 // Evolve implements Evolver. The order is: the table's name, columns' names, what goes (indexes, the key, columns),
-// new columns, then each column's type, NOT NULL, default and identity, and last the key, comments and indexes.
+// new columns, then each column's type, NOT NULL, default and identity, and last the key, comments, indexes and the names of enum types.
 //
 // Columns that trade names do so by way of a third name. When all statements for that have run, the catalog
 // looks as before them: such a step is to be recorded in the transaction that makes it.
@@ -40,6 +40,7 @@ func (p Postgres) Evolve(e Evolution) Plan {
 	w.addKey()
 	w.comments()
 	w.createIndexes()
+	w.settleTypes()
 	return underPolicy(e, w.plan)
 }
 
@@ -78,7 +79,8 @@ func (p Postgres) dropTable(e Evolution) Plan {
 	if e.Policy == schema.Lenient {
 		return Plan{Kept: []Kept{{Kind: DropTable, Why: "schema.evolve is lenient: the table stays with its rows"}}}
 	}
-	return underPolicy(e, Plan{Statements: []DDL{{DropTable, "DROP TABLE IF EXISTS " + p.table(e.Current.Name)}}})
+	drop := DDL{DropTable, "DROP TABLE IF EXISTS " + p.table(e.Current.Name)}
+	return underPolicy(e, Plan{Statements: append([]DDL{drop}, p.dropTypes(e.Current)...)})
 }
 
 // pgEvolution plans one Evolution.

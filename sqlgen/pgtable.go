@@ -1,6 +1,7 @@
 package sqlgen
 
 import (
+	"slices"
 	"strings"
 
 	"replicator/schema"
@@ -16,6 +17,11 @@ func (p Postgres) TargetTable(source schema.Table, as schema.Name, o Options) (s
 			return out, &RowError{Class: UnsupportedType, Table: as, Column: c.Name, Err: err}
 		}
 		column := schema.Column{Name: p.ShortName(c.Name), Type: PostgresType(native), NotNull: c.NotNull, Comment: c.Comment}
+		if t, ok := p.labelled(out.Name, c, o); ok {
+			column.Type = t
+		} else if c.Type.Kind == schema.Enum {
+			column.Type.Values, _ = pgLabels(c.Type.Values) // for an enum type that somebody else made
+		}
 		column.AutoIncrement = c.AutoIncrement && c.NotNull && pgDigits[column.Type.Kind] > 0
 		if c.Default != nil && !c.AutoIncrement && !c.Generated {
 			if sql, ok := pgDefault(c.Type, column.Type, *c.Default); ok {
@@ -77,5 +83,5 @@ func (p Postgres) createTable(t schema.Table) []DDL {
 	if len(parts) == 0 {
 		sql = "CREATE TABLE IF NOT EXISTS " + p.table(t.Name) + " ()"
 	}
-	return append([]DDL{{CreateTable, sql}}, after...)
+	return slices.Concat(p.createTypes(&t), []DDL{{CreateTable, sql}}, after)
 }

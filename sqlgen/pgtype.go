@@ -52,7 +52,7 @@ func wireOf(t schema.Type) pgWire {
 		return w
 	}
 	w := pgText
-	w.cast, w.noEqual = t.Native, true
+	w.cast, w.noEqual = t.Native, t.Kind != schema.Enum
 	if t.Native == "money" {
 		w.cast = "numeric::money" // what money makes of a text depends on lc_monetary
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"replicator/schema"
 	"replicator/sqlgen"
@@ -75,6 +76,21 @@ func (p *Planned) Still(now *schema.Table) error {
 		return nil
 	}
 	return fmt.Errorf("%w: table %v is not what it was when its change was planned", ErrOvertaken, p.Name)
+}
+
+// Relabelled is p when labels of its columns' enum types were added, so that they are now's; all else is still to be as it was.
+func (p *Planned) Relabelled(now *schema.Table) *Planned {
+	if p.Table == nil || now == nil {
+		return p
+	}
+	t := *p.Table
+	t.Columns = slices.Clone(t.Columns)
+	for i := range t.Columns {
+		if c, ok := now.Column(t.Columns[i].Name); ok {
+			t.Columns[i].Type.Values = c.Type.Values
+		}
+	}
+	return &Planned{p.Name, &t}
 }
 
 // Defined is what the target remembers of one source table.

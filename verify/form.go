@@ -2,6 +2,7 @@ package verify
 
 import (
 	"strconv"
+	"strings"
 
 	"replicator/schema"
 )
@@ -28,6 +29,7 @@ const (
 	Verbatim             // JSON as it was written
 	Shape                // hexadecimal digits of four bytes of the spatial reference's number, little-endian, and of the well-known binary
 	Floats               // hexadecimal digits of 32-bit floating point numbers, little-endian
+	Members              // the members of a SET, parted by commas, whether they are a text or an array
 )
 
 // family is what types that hold the same kind of values have in common.
@@ -87,6 +89,8 @@ func formOf(s, t schema.Type, postgres bool) Form {
 		return Integer
 	case a == decimalFamily && b == integerFamily, a == integerFamily && b == decimalFamily:
 		return Trimmed
+	case s.Kind == schema.Set && t.Kind == schema.Other && strings.HasSuffix(t.Native, "[]"):
+		return Members
 	case a == shapeFamily && b == bytesFamily:
 		return Shape
 	case a == vectorFamily && b == otherFamily:
@@ -100,7 +104,7 @@ func formOf(s, t schema.Type, postgres bool) Form {
 // long says whether texts of the form have no bound that matters: their hashes are compared in their place.
 func (f Form) long() bool {
 	switch f {
-	case Native, Text, Blank, Hex, Document, Verbatim, Shape, Floats:
+	case Native, Text, Blank, Hex, Document, Verbatim, Shape, Floats, Members:
 		return true
 	}
 	return false

@@ -49,6 +49,14 @@ func (a *alterations) unknown(table schema.Name, column, name string) {
 	}
 }
 
+// unlabelled logs once for each column that it is text and no enum type.
+func (a *alterations) unlabelled(table schema.Name, column, why string) {
+	if a.count(alteration{table, column, "no enum type"}) == 1 {
+		a.log.Warn("a column of ENUM becomes text although schema.types.enum is enum",
+			"pipeline", a.pipeline, "table", table.String(), "column", column, "because", why)
+	}
+}
+
 // count returns how often it was called for k; 0 if it is not remembered.
 func (a *alterations) count(k alteration) int64 {
 	a.mu.Lock()

@@ -299,7 +299,11 @@ func (r *caseRun) captured(t *testing.T, table e2e.Table) (rows []e2e.Row) {
 	}
 	var columns []string
 	for _, c := range table.Columns {
-		columns = append(columns, sqlgen.Postgres{}.Quote(sqlgen.Postgres{}.ShortName(c.Name))+"::text")
+		name := sqlgen.Postgres{}.Quote(sqlgen.Postgres{}.ShortName(c.Name))
+		if c.Type == "set" && r.config["schema.types.enum"] == "enum" {
+			name = "array_to_string(" + name + ", ',')"
+		}
+		columns = append(columns, name+"::text")
 	}
 	for _, row := range r.exec(t, fmt.Sprintf(`SET timezone TO 'UTC'; SELECT %s FROM "%s"`, strings.Join(columns, ", "), table.Name)) {
 		rows = append(rows, row)

@@ -51,7 +51,7 @@ func configKeys(c *config) []key {
 				{name: "boolean", value: oneOf(&c.Schema.Types.Boolean, []string{"tinyint1", "boolean"})},
 				{name: "time", value: oneOf(&c.Schema.Types.Time, []string{"interval", "time"})},
 				{name: "json", value: oneOf(&c.Schema.Types.JSON, []string{"jsonb", "json"})},
-				{name: "enum", value: oneOf(&c.Schema.Types.Enum, []string{"text"}, "enum")},
+				{name: "enum", value: oneOf(&c.Schema.Types.Enum, []string{"text", "enum"})},
 				{name: "nul", value: oneOf(&c.Schema.Types.Nul, []string{"stop", "strip", "replace"})},
 			}},
 		}},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,10 +39,18 @@ func TestTypesAreDocumentedAsTheyArrive(t *testing.T) {
 	doc.WriteString(typesHead)
 	for _, s := range typeSections {
 		fmt.Fprintf(&doc, "\n## %s\n\n| at the source | sent as | for example | column created | holds |\n|---|---|---|---|---|\n", s.title)
-		arrived, stderr := arrivedTypes(t, "types_"+s.connector, "", s)
+		arrived, stderr := arrivedTypes(t, "types_"+s.connector, "", s, nil)
 		if n := strings.Count(stderr, "the target has no "); s.connector == "mysql" && n != 3 || s.connector == "postgresql" && n != 4 {
 			t.Errorf("%s: the log says of %d columns that the target lacks an extension, want the spatial ones and vectors:\n%s", s.title, n, stderr)
 		}
+		for i, got := range arrived {
+			r := s.rows[i]
+			fmt.Fprintf(&doc, "| %s | %s | `%s` | `%s` | `%s` |\n", r.source, sentAs(t, r.schema), cell(r.value), got[0], cell(got[1]))
+		}
+	}
+	doc.WriteString("\n" + enumsHead + "| at the source | sent as | for example | column created | holds |\n|---|---|---|---|---|\n")
+	for _, s := range enumSections() {
+		arrived, _ := arrivedTypes(t, "types_enum_"+s.connector, "", s, map[string]string{"schema.types.enum": "enum"})
 		for i, got := range arrived {
 			r := s.rows[i]
 			fmt.Fprintf(&doc, "| %s | %s | `%s` | `%s` | `%s` |\n", r.source, sentAs(t, r.schema), cell(r.value), got[0], cell(got[1]))
@@ -74,7 +83,7 @@ CREATE DOMAIN gis.vector AS bytea; CREATE TABLE geometry (id int)`
 		}
 	}
 	s.connector = "postgresql"
-	got, stderr := arrivedTypes(t, "types_of_extensions", setup, s)
+	got, stderr := arrivedTypes(t, "types_of_extensions", setup, s, nil)
 	want := [][2]string{
 		{"gis.geometry", "0101000020e6100000000000000000f03f0000000000000040"},
 		{"gis.geography", "0101000020e6100000000000000000f03f0000000000000040"},
@@ -88,10 +97,29 @@ CREATE DOMAIN gis.vector AS bytea; CREATE TABLE geometry (id int)`
 	}
 }
 
+// enumSections are the rows of typeSections that schema.types.enum is about.
+func enumSections() []typeSection {
+	var out []typeSection
+	for _, s := range typeSections {
+		list := s.rows
+		s.rows = nil
+		for _, r := range list {
+			if strings.Contains(r.schema, "io.debezium.data.Enum") {
+				s.rows = append(s.rows, r)
+			}
+		}
+		if len(s.rows) > 0 {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 // arrivedTypes returns the type and the value of each row's column in the target, a new database with setup, and the log.
-func arrivedTypes(t *testing.T, name, setup string, s typeSection) ([][2]string, string) {
+func arrivedTypes(t *testing.T, name, setup string, s typeSection, set map[string]string) ([][2]string, string) {
 	t.Helper()
 	r := &caseRun{url: caseDatabase(t, name), config: map[string]string{}}
+	maps.Copy(r.config, set)
 	if setup != "" {
 		r.exec(t, setup)
 	}
@@ -169,6 +197,14 @@ func sentAs(t *testing.T, fieldSchema string) string {
 	}
 	return f.Type
 }
+
+const enumsHead = `## Enum types
+
+With ` + "`schema.types.enum: enum`" + ` a column of ENUM gets an enum type of its own, called by its table and column (here ` + "`t`" + ` and ` + "`c0`" + ` and so on), and a
+SET gets an array; [schema changes](schema-changes.md#enum-types-on-postgresql) says how they follow the source's. A target of MySQL or MariaDB has
+the source's own types whatever the option says.
+
+`
 
 // cell keeps a text within one cell of a table.
 func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }

@@ -267,6 +267,7 @@ func pipelineConfig(c *config, e *ends, log *slog.Logger) checkpoint.Config {
 	options.TimePrecision = c.Source.TimePrecision
 	options.Units, options.Decimals = &sqlgen.TimeUnits{}, &sqlgen.DecimalForm{}
 	options.Changed, options.Cut, options.Unknown = altered.counter(nulAltered), altered.counter(nanosCut), altered.unknown
+	options.Unlabelled = altered.unlabelled
 	out := checkpoint.Config{
 		Pipeline: c.Pipeline, Delivery: c.Delivery,
 		Interval: c.Checkpoint.Interval, MinInterval: c.Checkpoint.MinInterval,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -70,7 +71,8 @@ func readColumns(b *pgx.Batch, oid uint32, t *schema.Table) {
 	const query = `SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull OR ty.typnotnull,
 	a.attidentity <> '', a.attgenerated <> '', pg_get_expr(d.adbin, d.adrelid), coalesce(col_description(a.attrelid, a.attnum), ''),
 	coalesce(NOT co.collisdeterministic, false) OR coalesce(base.typname, ty.typname) = 'citext',
-	CASE WHEN base.typtype = 'd' THEN format_type(base.typbasetype, base.typtypmod) WHEN ty.typtype = 'd' THEN format_type(base.oid, ty.typtypmod) END
+	CASE WHEN base.typtype = 'd' THEN format_type(base.typbasetype, base.typtypmod) WHEN ty.typtype = 'd' THEN format_type(base.oid, ty.typtypmod) END,
+	CASE WHEN ty.typtype = 'e' THEN ARRAY(SELECT e.enumlabel::text FROM pg_catalog.pg_enum e WHERE e.enumtypid = ty.oid ORDER BY e.enumsortorder) END
 FROM pg_catalog.pg_attribute a
 JOIN pg_catalog.pg_type ty ON ty.oid = a.atttypid
 LEFT JOIN pg_catalog.pg_type base ON base.oid = ty.typbasetype
@@ -82,13 +84,17 @@ ORDER BY a.attnum`
 	var formatType string
 	var identity bool
 	var def, base *string
+	var labels []string // nil: it is no enum type
 	b.Queue(query, oid).Query(func(rows pgx.Rows) error {
-		_, err := pgx.ForEachRow(rows, []any{&col.Name, &formatType, &col.NotNull, &identity, &col.Generated, &def, &col.Comment, &col.Folds, &base}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&col.Name, &formatType, &col.NotNull, &identity, &col.Generated, &def, &col.Comment, &col.Folds, &base, &labels}, func() error {
 			next := col
 			next.Type = sqlgen.PostgresType(formatType)
 			if base != nil {
 				of := sqlgen.PostgresType(*base)
 				next.Type.Base = &of
+			}
+			if labels != nil {
+				next.Type.Kind, next.Type.Values = schema.Enum, slices.Clone(labels)
 			}
 			next.AutoIncrement = identity
 			if def != nil && !next.Generated {

@@ -65,6 +65,7 @@ CREATE TABLE deferred (id int PRIMARY KEY DEFERRABLE)`)
 		Comment:        "odd",
 	}
 	want.Columns[0].Comment = "money"
+	want.Columns[5].Type = schema.Type{Kind: schema.Enum, Values: []string{"ok"}, Native: `"Crm".mood`}
 	got, err := s.Table(t.Context(), want.Name)
 	if err != nil {
 		t.Fatal(err)

@@ -30,8 +30,18 @@ var evolvingTypes = []schema.Type{
 	{Kind: schema.JSON},
 }
 
+// labelledTypes are those that schema.types.enum is about, and those that they turn into.
+var labelledTypes = []schema.Type{
+	{Kind: schema.Enum, Values: []string{"a", "b"}},
+	{Kind: schema.Enum, Values: []string{"new", "a", "it's \\", "b", `"c"`}},
+	{Kind: schema.Enum, Values: []string{"b", "0", "1", "2"}},
+	{Kind: schema.Set, Values: []string{"a", "b", "a b"}},
+	{Kind: schema.Varchar, Length: 10},
+	{Kind: schema.Text},
+}
+
 var evolvingDefaults = map[schema.Kind]string{
-	schema.Int16: "-5", schema.Int32: "7", schema.Int64: "0", schema.Decimal: "-1.50", schema.Float64: "1e10", schema.Varchar: `it's \`, schema.Enum: "b",
+	schema.Int16: "-5", schema.Int32: "7", schema.Int64: "0", schema.Decimal: "-1.50", schema.Float64: "2.5", schema.Varchar: `it's \`, schema.Enum: "b", schema.Set: "a,a b",
 	schema.Date: "2024-02-29", schema.Timestamp: "CURRENT_TIMESTAMP", schema.Bit: "b'1'",
 }
 
@@ -42,6 +52,9 @@ func (e *evolving) name() string {
 
 func (e *evolving) randomType(c *schema.Column) {
 	c.Type = evolvingTypes[e.IntN(len(evolvingTypes))]
+	if e.options.Enum == "enum" && e.IntN(3) > 0 {
+		c.Type = labelledTypes[e.IntN(len(labelledTypes))]
+	}
 	c.Default, c.AutoIncrement = nil, false
 	if text, ok := evolvingDefaults[c.Type.Kind]; ok && e.IntN(2) == 0 {
 		c.Default = &text

@@ -50,7 +50,7 @@ func (d *DB) Text(c schema.Column, f verify.Form) string {
 		return dated(q, c, "DATE_FORMAT("+q+",'%Y-%m-%d %H:%i:%s.%f')", "1970-01-01 00:00:00.000000")
 	case verify.Micros:
 		return chars(strings.ReplaceAll("IF(LEFT(CAST({} AS CHAR),1)='-',-1,1)*(HOUR({})*3600000000+MINUTE({})*60000000+SECOND({})*1000000+MICROSECOND({}))", "{}", q))
-	case verify.Text, verify.Blank:
+	case verify.Text, verify.Blank, verify.Members:
 		return d.utf8(q, f)
 	case verify.Hex, verify.Shape, verify.Floats:
 		return "LOWER(HEX(" + q + "))"

@@ -149,17 +149,21 @@ WHERE i.indrelid = $1 AND i.indisprimary AND a.attrelid = i.indrelid AND a.attnu
 }
 
 func (d *DB) columns(ctx context.Context, oid uint32, t *schema.Table) error {
-	rows, err := d.pool.Query(ctx, `SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attgenerated <> '',
+	rows, err := d.pool.Query(ctx, `SELECT a.attname, format_type(a.atttypid, a.atttypmod), ty.typtype = 'e', a.attnotnull, a.attgenerated <> '',
 	a.attidentity <> '' OR coalesce(pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%', false), CASE WHEN a.attgenerated = '' THEN pg_get_expr(d.adbin, d.adrelid) END
-FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type ty ON ty.oid = a.atttypid LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`, oid)
 	if err != nil {
 		return err
 	}
 	var c schema.Column
 	var formatType string
-	_, err = pgx.ForEachRow(rows, []any{&c.Name, &formatType, &c.NotNull, &c.Generated, &c.AutoIncrement, &c.Default}, func() error {
+	var enum bool
+	_, err = pgx.ForEachRow(rows, []any{&c.Name, &formatType, &enum, &c.NotNull, &c.Generated, &c.AutoIncrement, &c.Default}, func() error {
 		c.Type = sqlgen.PostgresType(formatType)
+		if enum {
+			c.Type.Kind = schema.Enum
+		}
 		t.Columns = append(t.Columns, c)
 		return nil
 	})
@@ -200,6 +204,8 @@ func (d *DB) Text(c schema.Column, f verify.Form) string {
 		return "(extract(epoch from " + q + ")*1000000)::bigint::text"
 	case verify.Blank:
 		return "rtrim(" + q + "::text,' ')"
+	case verify.Members:
+		return "array_to_string(" + q + "::text[],',')"
 	case verify.Hex:
 		return "encode(" + q + ",'hex')"
 	case verify.Document:

@@ -80,12 +80,12 @@ func checkStoreDatabase(ctx context.Context, c *config, f *findings) {
 		return
 	}
 	_, err = s.List(ctx, c.Pipeline)
-	switch err := errors.Join(err, s.Close()); {
-	case err != nil:
+	if err := errors.Join(err, s.Close()); err != nil && c.Migrate == autoMigrate {
 		f.warn("store/unread", "run creates the own tables there if they are missing", "%s", reason(err))
-	default:
-		f.ok("store", "checkpoints are kept in a database of their own")
+		return
 	}
+	f.ok("store", "checkpoints are kept in a database of their own")
+	checkOwnVersion(ctx, c, storeURL(c), f)
 }
 
 // nearestDir returns dir, or the directory in which its missing part will be made.

@@ -155,7 +155,7 @@ func mayImport(ctx context.Context, c *config, cp checkpoint.Checkpoint, replay 
 	if replay || c.Delivery == checkpoint.AtLeastOnce || c.Delivery == checkpoint.AtMostOnce {
 		return nil
 	}
-	if err := migrateUp(ctx, c, c.Target.URL); err != nil {
+	if err := needOwnTables(ctx, c, c.Target.URL); err != nil {
 		return err
 	}
 	sink, err := openSink(ctx, c, nil)

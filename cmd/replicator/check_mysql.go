@@ -15,7 +15,7 @@ import (
 func checkMySQLTarget(ctx context.Context, c *config, tables []knownTable, maxMessage int64, f *findings) {
 	sink, err := openMySQL(ctx, c, nil)
 	if err != nil {
-		f.fail("target/unreachable", "see to target.url and the server", "%s", reason(err))
+		f.fail("target/unreachable", unlessSaid(err, "see to target.url and the server"), "%s", reason(err))
 		return
 	}
 	defer func() {
@@ -29,7 +29,7 @@ func checkMySQLTarget(ctx context.Context, c *config, tables []knownTable, maxMe
 	}
 	facts, err := sink.Look(ctx, names)
 	if err != nil {
-		f.fail("target/unreachable", "see to target.url and the server", "%s", reason(err))
+		f.fail("target/unreachable", unlessSaid(err, "see to target.url and the server"), "%s", reason(err))
 		return
 	}
 	f.ok("target", "%s %s, database %s, user %s", facts.Server, facts.Version, facts.Database, facts.User)

@@ -35,7 +35,7 @@ func checkTarget(ctx context.Context, c *config, tables []knownTable, maxMessage
 	}
 	sink, err := openPostgres(ctx, c, nil)
 	if err != nil {
-		f.fail("target/unreachable", "see to target.url and the server", "%s", reason(err))
+		f.fail("target/unreachable", unlessSaid(err, "see to target.url and the server"), "%s", reason(err))
 		return
 	}
 	defer func() {
@@ -49,7 +49,7 @@ func checkTarget(ctx context.Context, c *config, tables []knownTable, maxMessage
 	}
 	facts, err := preflight.Look(ctx, c.Target.URL, targetSchemas(c, tables), names)
 	if err != nil {
-		f.fail("target/unreachable", "see to target.url and the server", "%s", reason(err))
+		f.fail("target/unreachable", unlessSaid(err, "see to target.url and the server"), "%s", reason(err))
 		return
 	}
 	checkVersion(&facts, f)

@@ -86,7 +86,7 @@ func lookAtTopics(ctx context.Context, c *config) (tablesVersion, error) {
 func checkKafkaTarget(ctx context.Context, c *config, f *findings) {
 	sink, err := openKafka(ctx, c, nil)
 	if err != nil {
-		f.fail("target", "see to target.url and the brokers", "%s", reason(err))
+		f.fail("target", unlessSaid(err, "see to target.url and the brokers"), "%s", reason(err))
 		return
 	}
 	defer func() {
@@ -96,7 +96,7 @@ func checkKafkaTarget(ctx context.Context, c *config, f *findings) {
 	}()
 	facts, err := sink.Look(ctx)
 	if err != nil {
-		f.fail("target", "see to target.url and the brokers", "%s", reason(err))
+		f.fail("target", unlessSaid(err, "see to target.url and the brokers"), "%s", reason(err))
 		return
 	}
 	switch {

@@ -81,7 +81,7 @@ func (t Tables) Down(version int) error {
 	return nil
 }
 
-// Status returns how far the tables are. It makes what notes their version if that is missing, and changes nothing else.
+// Status returns how far the tables are. It changes nothing.
 func (t Tables) Status() (State, error) {
 	var out State
 	err := t.with(func(m *migrate.Migrate, src source.Driver) error {

@@ -42,7 +42,7 @@ var _ checkpoint.Store = (*Store)(nil)
 // Open returns the store in dir, which is made if it is missing.
 func Open(dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return nil, fmt.Errorf("checkpoint store: %w", err)
+		return nil, err
 	}
 	return &Store{dir}, nil
 }

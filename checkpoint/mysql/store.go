@@ -38,7 +38,7 @@ func Open(ctx context.Context, url string, t sink.TLS) (*Store, error) {
 	}
 	db.SetMaxOpenConns(maxSessions)
 	if err := db.PingContext(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("checkpoint store: %w", sink.Plain(err)), db.Close())
+		return nil, errors.Join(sink.Plain(err), db.Close())
 	}
 	return &Store{db}, nil
 }

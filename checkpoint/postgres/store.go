@@ -45,7 +45,7 @@ var _ checkpoint.Store = (*Store)(nil)
 func Open(ctx context.Context, url string) (*Store, error) {
 	s := &Store{url: url}
 	if err := s.transaction(ctx, func(pgx.Tx) error { return nil }); err != nil {
-		return nil, fmt.Errorf("checkpoint store: %w", err)
+		return nil, err
 	}
 	return s, nil
 }

@@ -19,7 +19,7 @@ const (
 	exitDone      = 0
 	exitFailed    = 1 // failed while running
 	exitUsage     = 2 // wrong usage or configuration
-	exitPreflight = 3 // check found an error
+	exitPreflight = 3 // check found an error, or own tables that migrate: manual leaves to others are not there
 
 	exitDifferences = 4 // verify found differences
 )

@@ -66,6 +66,9 @@ func TestMySQLCaptureWithSchemaChanges(t *testing.T) {
 						t.Fatalf("exit code %d:\n%s", code, stderr)
 					}
 					c.equalMySQL(t)
+					if planned := c.schema(t, "plan"); !strings.HasPrefix(planned, "-- shop.big to big\nCREATE TABLE ") || strings.Contains(planned, "\n-- ") {
+						t.Errorf("planned besides the table that has no rows:\n%s", planned)
+					}
 				})
 			}
 		}

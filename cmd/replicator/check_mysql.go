@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"replicator/checkpoint"
@@ -14,7 +15,7 @@ import (
 func checkMySQLTarget(ctx context.Context, c *config, tables []knownTable, maxMessage int64, f *findings) {
 	sink, err := openMySQL(ctx, c, nil)
 	if err != nil {
-		f.fail("target/unreachable", "see to target.url and the server", "%s", reason(err))
+		f.fail("target/unreachable", unlessSaid(err, "see to target.url and the server"), "%s", reason(err))
 		return
 	}
 	defer func() {
@@ -28,24 +29,34 @@ func checkMySQLTarget(ctx context.Context, c *config, tables []knownTable, maxMe
 	}
 	facts, err := sink.Look(ctx, names)
 	if err != nil {
-		f.fail("target/unreachable", "see to target.url and the server", "%s", reason(err))
+		f.fail("target/unreachable", unlessSaid(err, "see to target.url and the server"), "%s", reason(err))
 		return
 	}
 	f.ok("target", "%s %s, database %s, user %s", facts.Server, facts.Version, facts.Database, facts.User)
+	missing := slices.DeleteFunc(facts.Missing, func(p string) bool { return !needsPrivilege(c, p) })
 	switch {
-	case len(facts.OwnDenied) > 0 && (facts.Unsure || len(facts.Missing) == 0): // or else grants/missing says it
+	case len(facts.OwnDenied) > 0 && (facts.Unsure || len(missing) == 0): // or else grants/missing says it
 		f.fail("own tables/grants", "GRANT SELECT, INSERT, UPDATE, DELETE on "+facts.Database+" or on its tables replicator_*; see docs/grants.md",
 			"user %s may not %s in database %s, where the replicator keeps its own tables", facts.User, few(facts.OwnDenied, 10), facts.Database)
-	case facts.OwnTables:
-		f.ok("own tables", "the tables replicator_* are there")
-	default:
-		f.ok("own tables", "the tables replicator_* will be created by run")
+	case len(facts.OwnDenied) == 0:
+		checkOwnVersion(ctx, c, c.Target.URL, f) // of what making them needs, see grants/missing
 	}
 	checkXA(ctx, c, sink, f)
-	checkMySQLServer(c, &facts, maxMessage, f)
+	checkMySQLServer(c, &facts, missing, maxMessage, f)
 	checkDisk(c.Target.URL, facts.DataDirectory, targetDiskWanted, f)
 	checkClock(facts.Ahead, f)
 	checkTargetTables(ctx, c, sink, tables, f)
+}
+
+// needsPrivilege says whether a privilege is needed for more than making the own tables, where those are made by somebody else.
+func needsPrivilege(c *config, privilege string) bool {
+	follows := func(p schema.Policy) bool { return p == schema.Evolve || p == schema.Lenient }
+	switch privilege {
+	case "CREATE", "ALTER", "INDEX":
+		return c.Migrate == autoMigrate || c.Schema.Create || follows(c.Schema.Evolve) ||
+			slices.ContainsFunc(c.Tables, func(r tableRule) bool { return follows(r.Evolve) })
+	}
+	return true
 }
 
 func checkXA(ctx context.Context, c *config, sink *mysql.Sink, f *findings) {
@@ -65,7 +76,7 @@ func checkXA(ctx context.Context, c *config, sink *mysql.Sink, f *findings) {
 }
 
 // checkMySQLServer looks at the server's settings, the user's grants and the tables' triggers.
-func checkMySQLServer(c *config, facts *mysql.Facts, maxMessage int64, f *findings) {
+func checkMySQLServer(c *config, facts *mysql.Facts, denied []string, maxMessage int64, f *findings) {
 	if facts.Charset != "utf8mb4" {
 		f.warn("settings/encoding", "ALTER DATABASE "+facts.Database+" CHARACTER SET utf8mb4", "the database's character set is %s: tables that are made by hand there lack characters that the source has", facts.Charset)
 	}
@@ -81,7 +92,7 @@ func checkMySQLServer(c *config, facts *mysql.Facts, maxMessage int64, f *findin
 	} else {
 		f.ok("connections", "the target has room for %d sessions more, and up to %d are needed", facts.FreeSessions, want)
 	}
-	switch missing := strings.Join(facts.Missing, ", "); {
+	switch missing := strings.Join(denied, ", "); {
 	case missing == "":
 		f.ok("grants", "the user has what docs/grants.md lists")
 	case facts.Unsure:

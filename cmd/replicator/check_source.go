@@ -69,7 +69,7 @@ func checkSource(ctx context.Context, c *config, last *checkpoint.Checkpoint, f 
 		return v
 	}
 	if err := v.source.Probe(ctx); err != nil {
-		f.fail("brokers/unreachable", "see to source.brokers", "no broker can be used: %s", reason(err))
+		f.fail("brokers/unreachable", unlessSaid(err, "see to source.brokers"), "no broker can be used: %s", reason(err))
 		return v
 	}
 	f.ok("brokers", "%s", strings.Join(c.Source.Brokers, ", "))
@@ -131,7 +131,7 @@ func checkRegistry(ctx context.Context, c *config, f *findings) {
 		err = r.Probe(ctx)
 	}
 	if err != nil {
-		f.fail("registry/unreachable", "see to source.registry", "the schema registry cannot be used: %s", reason(err))
+		f.fail("registry/unreachable", unlessSaid(err, "see to source.registry"), "%s", reason(err))
 		return
 	}
 	f.ok("registry", "%s", redact(c.Source.Registry.URL))

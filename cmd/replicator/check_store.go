@@ -54,7 +54,7 @@ func checkStore(ctx context.Context, c *config, f *findings) {
 		err = tryWrite(at)
 	}
 	if err != nil {
-		f.fail("store/unwritable", "make the directory writable for this user", "checkpoints cannot be written to %s: %v", dir, err)
+		f.fail("store/unwritable", "make the directory writable for this user", "checkpoints cannot be written: %v", err)
 		return
 	}
 	checkStoreDisk(dir, at, diskWanted, f)
@@ -76,16 +76,16 @@ func checkStoreDatabase(ctx context.Context, c *config, f *findings) {
 	defer cancel()
 	s, err := openStore(ctx, c)
 	if err != nil {
-		f.fail("store/unreachable", "see to checkpoint.store and its server", "%s", reason(err))
+		f.fail("store/unreachable", unlessSaid(err, "see to checkpoint.store and its server"), "%s", reason(err))
 		return
 	}
 	_, err = s.List(ctx, c.Pipeline)
-	switch err := errors.Join(err, s.Close()); {
-	case err != nil:
+	if err := errors.Join(err, s.Close()); err != nil && c.Migrate == autoMigrate {
 		f.warn("store/unread", "run creates the own tables there if they are missing", "%s", reason(err))
-	default:
-		f.ok("store", "checkpoints are kept in a database of their own")
+		return
 	}
+	f.ok("store", "checkpoints are kept in a database of their own")
+	checkOwnVersion(ctx, c, storeURL(c), f)
 }
 
 // nearestDir returns dir, or the directory in which its missing part will be made.

@@ -35,7 +35,7 @@ func checkTarget(ctx context.Context, c *config, tables []knownTable, maxMessage
 	}
 	sink, err := openPostgres(ctx, c, nil)
 	if err != nil {
-		f.fail("target/unreachable", "see to target.url and the server", "%s", reason(err))
+		f.fail("target/unreachable", unlessSaid(err, "see to target.url and the server"), "%s", reason(err))
 		return
 	}
 	defer func() {
@@ -49,13 +49,14 @@ func checkTarget(ctx context.Context, c *config, tables []knownTable, maxMessage
 	}
 	facts, err := preflight.Look(ctx, c.Target.URL, targetSchemas(c, tables), names)
 	if err != nil {
-		f.fail("target/unreachable", "see to target.url and the server", "%s", reason(err))
+		f.fail("target/unreachable", unlessSaid(err, "see to target.url and the server"), "%s", reason(err))
 		return
 	}
 	checkVersion(&facts, f)
 	checkTLS(c, sink, f)
 	checkTwoPhase(ctx, c, sink, f)
-	checkGrants(c, facts, f)
+	checkOwnTables(ctx, c, &facts, f)
+	checkSchemas(c, facts, f)
 	checkTriggers(sink.FiresTriggers(), facts, f)
 	checkServer(facts, f)
 	checkConnections(c, facts.Connections, f)
@@ -123,17 +124,7 @@ func checkTwoPhase(ctx context.Context, c *config, sink *postgres.Sink, f *findi
 	}
 }
 
-func checkGrants(c *config, facts preflight.Facts, f *findings) {
-	switch {
-	case facts.OwnTables:
-		f.ok("own tables", "schema replicator is there")
-	case facts.OwnSchema:
-		f.warn("own tables/grants", "GRANT ALL ON SCHEMA replicator and its tables TO "+facts.Role+", unless that role owns it", "schema replicator is there, and its tables are missing or role %s may not write them", facts.Role)
-	case facts.CreateSchema:
-		f.ok("own tables", "schema replicator will be created by run")
-	default:
-		f.fail("own tables/create", "GRANT CREATE ON DATABASE "+facts.Database+" TO "+facts.Role, "role %s may not create schema replicator", facts.Role)
-	}
+func checkSchemas(c *config, facts preflight.Facts, f *findings) {
 	for _, s := range facts.Schemas {
 		switch {
 		case !s.Exists && s.Name == "":

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -149,6 +150,16 @@ func reason(err error) string {
 	}
 	return err.Error()
 }
+
+// unlessSaid is the advice do, or nothing if err says itself what to look at, as errors of connections do when they know.
+func unlessSaid(err error, do string) string {
+	if saysWhatToDo.MatchString(reason(err)) {
+		return ""
+	}
+	return do
+}
+
+var saysWhatToDo = regexp.MustCompile(`\?$|\bsee (to|whether) |\bset source\.`)
 
 // few returns at most n of the names, for a message.
 func few(names []string, n int) string {

@@ -70,7 +70,7 @@ func (a *app) withOwnTables(ctx context.Context, f *configFlags, do func(context
 		return err
 	}
 	if !strings.HasPrefix(c.Checkpoint.Store, "file:") {
-		if err := migrateUp(ctx, &c, storeURL(&c)); err != nil {
+		if err := needOwnTables(ctx, &c, storeURL(&c)); err != nil {
 			return inPipeline(&c, fmt.Errorf("checkpoint.store: %w", err))
 		}
 	}

@@ -80,8 +80,12 @@ func askForSavepoint(ctx context.Context, c *config) (ops.Savepoint, error) {
 		ops.Savepoint
 		Error string `json:"error"`
 	}
-	if err := json.Unmarshal(body, &reply); err != nil || answer.StatusCode != http.StatusOK || reply.Checkpoint == 0 {
+	err = json.Unmarshal(body, &reply)
+	switch {
+	case reply.Error != "":
 		return ops.Savepoint{}, fmt.Errorf("savepoint: http.listen answers %s: %s", answer.Status, reply.Error)
+	case err != nil || answer.StatusCode != http.StatusOK || reply.Checkpoint == 0:
+		return ops.Savepoint{}, fmt.Errorf("savepoint: http.listen answers %s: is it the pipeline's?", answer.Status)
 	}
 	return reply.Savepoint, nil
 }
@@ -155,7 +159,7 @@ func mayImport(ctx context.Context, c *config, cp checkpoint.Checkpoint, replay 
 	if replay || c.Delivery == checkpoint.AtLeastOnce || c.Delivery == checkpoint.AtMostOnce {
 		return nil
 	}
-	if err := migrateUp(ctx, c, c.Target.URL); err != nil {
+	if err := needOwnTables(ctx, c, c.Target.URL); err != nil {
 		return err
 	}
 	sink, err := openSink(ctx, c, nil)

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"replicator/checkpoint"
-	"replicator/txnsink/postgres"
 )
 
 func (a *app) schemaCommand() *cobra.Command {
@@ -86,7 +85,7 @@ func (a *app) onSchema(ctx context.Context, c *config, do func(context.Context, 
 		}
 	}()
 	// What the target remembers of its tables is read from the own tables.
-	if err := postgres.Up(ctx, c.Target.URL); err != nil {
+	if err := needOwnTables(ctx, c, c.Target.URL); err != nil {
 		return inPipeline(c, err)
 	}
 	p := pipelineConfig(c, e, log)

@@ -38,6 +38,7 @@ type config struct {
 	Membership membershipConfig
 	HTTP       httpConfig
 	Log        logConfig
+	Migrate    ownTables
 
 	Transactions sourceTransactions
 	Preserve     checkpoint.WholeTransactions // its topic is Source.Transactions
@@ -166,6 +167,7 @@ func defaults() config {
 		Workers: 1,
 		Schema:  schemaConfig{Create: true, Indexes: true, Evolve: schema.Evolve, Types: sqlgen.Options{Boolean: "tinyint1", Time: "interval", JSON: "jsonb", Enum: "text", Nul: "stop"}},
 		Errors:  errorsConfig{BadRecord: stopAtBad},
+		Migrate: autoMigrate,
 
 		Membership: membershipConfig{Slots: 16, Session: 10 * time.Second},
 		HTTP:       httpConfig{Listen: defaultListen},

@@ -71,7 +71,7 @@ func configKeys(c *config) []key {
 		{name: "verify", value: section{
 			{name: "source", value: verifySource(&c.Verify.Source)},
 		}},
-		{name: "migrate", value: later("leaving the replicator's own tables to somebody else", "auto")},
+		{name: "migrate", value: oneOf(&c.Migrate, []ownTables{autoMigrate, manualMigrate})},
 		{name: "cluster", value: boolean(&c.Cluster)},
 		{name: "standby", value: boolean(&c.Standby)},
 		{name: "membership", value: section{

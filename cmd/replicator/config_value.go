@@ -383,19 +383,6 @@ func expression(s string) error {
 	return nil
 }
 
-// later is a key that this version knows and does not serve: only its default passes.
-func later(what string, def ...string) described {
-	return described{func(s string) error {
-		if slices.Contains(def, s) {
-			return nil
-		}
-		if def[0] == "" {
-			return fmt.Errorf("is not yet served by this version (%s); leave the key out", what)
-		}
-		return fmt.Errorf("is not yet served by this version (%s); leave the key out, or set it to %s", what, def[0])
-	}, words(def)}
-}
-
 // resolve follows a YAML alias.
 func resolve(n *yaml.Node) *yaml.Node {
 	if n != nil && n.Kind == yaml.AliasNode {

@@ -35,11 +35,13 @@ var allowedImports = map[string][]string{
 	"txnsink/postgres/pgserver": {
 		"github.com/jackc/pgx/v5", // whether the server answers is asked in its protocol
 		"github.com/fergusstrange/embedded-postgres",
+		"txnsink/tether",
 	},
+	"txnsink/tether":            {}, // a process that ends with the one that started it
 	"txnsink/mysql":             {"txnsink", "sqlgen", "schema", "migrations", "github.com/go-sql-driver/mysql", "github.com/golang-migrate/migrate/v4"},
 	"checkpoint/mysql":          {"checkpoint", "txnsink", "txnsink/mysql"}, // the driver stays behind database/sql
 	"txnsink/kafka":             {"txnsink", "sqlgen", "schema", "github.com/twmb/franz-go"},
-	"txnsink/mysql/mysqlserver": {"github.com/go-sql-driver/mysql"}, // whether the server answers is asked in its protocol
+	"txnsink/mysql/mysqlserver": {"github.com/go-sql-driver/mysql", "txnsink/tether"}, // whether the server answers is asked in its protocol
 	"txnsink/sinktest":          {"txnsink", "sqlgen", "debezium", "schema"},
 	"checkpoint/file":           {"checkpoint", "txnsink"},
 	"checkpoint/postgres":       {"checkpoint", "txnsink", "txnsink/postgres", "github.com/jackc/pgx/v5"},
@@ -64,7 +66,7 @@ var allowedImports = map[string][]string{
 	},
 	"cmd/replicator/ops": {"checkpoint", "debezium", "sqlgen", "txnsink", "github.com/prometheus/client_golang"}, // and net/http
 	"cmd/replicator/demo": {
-		"debezium", "debezium/debeziumtest", "debezium/kafka/broker", "txnsink/postgres/pgserver", "testdata/debezium",
+		"debezium", "debezium/debeziumtest", "debezium/kafka/broker", "txnsink/postgres/pgserver", "txnsink/tether", "testdata/debezium",
 		"github.com/jackc/pgx/v5", // looks at the target with its own eyes
 	},
 	"e2e":         {"github.com/jackc/pgx/v5"},

@@ -258,13 +258,13 @@ func TestMySQLTargetIsChecked(t *testing.T) {
 		find("REVOKE DELETE ON checked.replicator_witness FROM app@'127.0.0.1'; GRANT ALL ON checked.* TO app@'127.0.0.1'; REVOKE deleter FROM app@'127.0.0.1'", "")
 		r.execMySQL(t, "DROP TABLE checked.replicator_pipelines, checked.replicator_checkpoints, checked.replicator_witness, checked.replicator_log, "+
 			"checked.replicator_schema_version, checked.replicator_dead_letters")
-		if got, want := facts[migrationFacts](t, 0, "migrate", "status", "--config", file), (migrationFacts{Current: 0, Latest: 2}); got != want {
+		if got, want := facts[migrationFacts](t, 0, "migrate", "status", "--config", file), (migrationFacts{tablesVersion: tablesVersion{0, 2}}); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 		if code, _, stderr := call(t, "migrate", "up", "--config", file); code != 0 {
 			t.Error(stderr)
 		}
-		if got, want := facts[migrationFacts](t, 0, "migrate", "status", "--config", file), (migrationFacts{Current: 2, Latest: 2}); got != want {
+		if got, want := facts[migrationFacts](t, 0, "migrate", "status", "--config", file), (migrationFacts{tablesVersion: tablesVersion{2, 2}}); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	})

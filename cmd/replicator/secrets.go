@@ -10,14 +10,20 @@ import (
 
 // Where passwords are in text that an error or a driver may repeat.
 var (
-	urlPassword     = regexp.MustCompile(`(://[^/?#\s:@"']*):[^\s"']*@`)
+	urlPassword     = regexp.MustCompile(`(://[^/?#\s:@"']*:)[^\s"']*@`)
+	fromEnvironment = regexp.MustCompile(`^://[^/?#\s:@"']*:\$\{[A-Z_]+\}@$`) // how our own advice shows one
 	keywordPassword = regexp.MustCompile(`(?i)\b(password|passwd|sslpassword|pwd)=('[^']*'|[^\s&"',]+)`)
 )
 
 // redact returns s without the passwords of URLs and connection strings in it. Everything that leaves the program as text
 // goes through it: errors, logs and JSON.
 func redact(s string) string {
-	s = urlPassword.ReplaceAllString(s, "$1:***@")
+	s = urlPassword.ReplaceAllStringFunc(s, func(found string) string {
+		if fromEnvironment.MatchString(found) {
+			return found
+		}
+		return urlPassword.ReplaceAllString(found, "$1***@")
+	})
 	return keywordPassword.ReplaceAllString(s, "$1=***")
 }
 

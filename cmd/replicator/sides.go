@@ -11,6 +11,7 @@ import (
 	"replicator/checkpoint"
 	"replicator/schema"
 	"replicator/sqlgen"
+	targetmysql "replicator/txnsink/mysql"
 	targetpg "replicator/txnsink/postgres"
 	"replicator/verify"
 	"replicator/verify/mysql"
@@ -72,7 +73,7 @@ func (s *sides) open(ctx context.Context, c *config, url string, t func() (*tls.
 	}
 	db, err := mysql.Open(ctx, mysql.Config{URL: url, TLS: t, Sessions: sessions, Nul: c.Schema.Types.Nul})
 	if err != nil {
-		return nil, err
+		return nil, targetmysql.Plain(err)
 	}
 	s.closers = append(s.closers, db.Close)
 	return db, nil

@@ -68,11 +68,25 @@ func migrateKafka(ctx context.Context, c *config) error {
 	return errors.Join(sink.Up(ctx), sink.Close())
 }
 
+// lookAtTopics says whether the topics are there. It makes none.
+func lookAtTopics(ctx context.Context, c *config) (tablesVersion, error) {
+	sink, err := openKafka(ctx, c, nil)
+	if err != nil {
+		return tablesVersion{}, err
+	}
+	v := tablesVersion{Latest: 1}
+	there, err := sink.Ready(ctx)
+	if there {
+		v.Current = 1
+	}
+	return v, errors.Join(err, sink.Close())
+}
+
 // checkKafkaTarget looks at the topics and at the brokers' settings.
 func checkKafkaTarget(ctx context.Context, c *config, f *findings) {
 	sink, err := openKafka(ctx, c, nil)
 	if err != nil {
-		f.fail("target", "see to target.url and the brokers", "%s", reason(err))
+		f.fail("target", unlessSaid(err, "see to target.url and the brokers"), "%s", reason(err))
 		return
 	}
 	defer func() {
@@ -82,26 +96,32 @@ func checkKafkaTarget(ctx context.Context, c *config, f *findings) {
 	}()
 	facts, err := sink.Look(ctx)
 	if err != nil {
-		f.fail("target", "see to target.url and the brokers", "%s", reason(err))
+		f.fail("target", unlessSaid(err, "see to target.url and the brokers"), "%s", reason(err))
 		return
 	}
-	if facts.Partitions == 0 {
+	switch {
+	case facts.Partitions == 0 && c.Migrate == manualMigrate:
+		f.fail("target", adviceMigrate+", or create it", "there is no topic %s, and migrate is manual", facts.Topic)
+	case facts.Partitions == 0:
 		f.ok("target", "topic %s will be created by run", facts.Topic)
-	} else {
+	default:
 		f.ok("target", "topic %s has %d partitions", facts.Topic, facts.Partitions)
 	}
 	if facts.Compacted {
 		f.warn("target", "set cleanup.policy of the topic to delete if it has tables without a key, or tables that are truncated", "topic %s is compacted: "+
 			"of a table without a key it keeps the last change only, and it keeps rows of tables that were truncated", facts.Topic)
 	}
-	checkControlTopic(&facts, f)
+	checkControlTopic(c, &facts, f)
 	checkOutage(c, &facts, f)
 }
 
-func checkControlTopic(facts *kafkasink.Facts, f *findings) {
-	if facts.OwnTopic {
+func checkControlTopic(c *config, facts *kafkasink.Facts, f *findings) {
+	switch {
+	case facts.OwnTopic:
 		f.ok("own topic", "the control topic %s is there", facts.Control)
-	} else {
+	case c.Migrate == manualMigrate:
+		f.fail("own topic", adviceMigrate, "there is no control topic %s, and migrate is manual", facts.Control)
+	default:
 		f.ok("own topic", "the control topic %s will be created by run", facts.Control)
 	}
 	switch {

@@ -186,7 +186,7 @@ type ends struct {
 	letters *kafka.Writer // nil: records that are set aside are copied nowhere
 }
 
-// openEnds connects to everything, and creates the replicator's own tables if they are missing. While the target cannot
+// openEnds connects to everything, and sees to the replicator's own tables. While the target cannot
 // be reached it tries again until ctx is done: a daemon may be started before its database.
 func openEnds(ctx context.Context, c *config, log *slog.Logger) (*ends, error) {
 	source, err := openSource(c, log)
@@ -231,11 +231,11 @@ func (e *ends) connect(ctx context.Context, c *config, log *slog.Logger) (err er
 			return err
 		}
 	}
-	if err := migrateUp(ctx, c, c.Target.URL); err != nil {
+	if err := needOwnTables(ctx, c, c.Target.URL); err != nil {
 		return err
 	}
 	if ownStore(c) {
-		if err := migrateUp(ctx, c, storeURL(c)); err != nil {
+		if err := needOwnTables(ctx, c, storeURL(c)); err != nil {
 			return fmt.Errorf("checkpoint.store %s: %w", redact(c.Checkpoint.Store), err)
 		}
 	}

@@ -104,7 +104,7 @@ func (s *Source) open(ctx context.Context, match func(topicMeta) bool, from debe
 	err := r.cluster.attempts(ctx, s.cfg.GiveUp, func() error { return r.locate(ctx, from) })
 	if err != nil {
 		r.cluster.reset()
-		return nil, fmt.Errorf("open: %w", err)
+		return nil, err
 	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r.cancel = cancel

@@ -48,6 +48,7 @@ func (s SASL) mechanism() (sasl.Mechanism, error) {
 func unwelcome(err error) error {
 	var certificate *tls.CertificateVerificationError
 	var token *tokenError
+	words, _ := diagnose(err)
 	switch {
 	case errors.As(err, &token):
 		if token.final {
@@ -55,9 +56,9 @@ func unwelcome(err error) error {
 		}
 		return nil
 	case errors.As(err, &certificate):
-		return &Error{Class: NotTrusted, Offset: -1, Err: err, Detail: diagnose(err)}
+		return &Error{Class: NotTrusted, Offset: -1, Err: err, Detail: words}
 	case errors.Is(err, kafkago.UnsupportedSASLMechanism), denied(err):
-		return &Error{Class: NotAuthenticated, Offset: -1, Err: err, Detail: diagnose(err)}
+		return &Error{Class: NotAuthenticated, Offset: -1, Err: err, Detail: words}
 	}
 	return nil
 }

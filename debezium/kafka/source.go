@@ -3,16 +3,13 @@ package kafka
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -192,7 +189,7 @@ func (s *Source) Probe(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		failed = append(failed, fmt.Errorf("broker %s: %s: %w", addr, diagnose(err), err))
+		failed = append(failed, &probeError{addr, err})
 	}
 	return errors.Join(failed...)
 }
@@ -211,41 +208,6 @@ func (s *Source) probe(ctx context.Context, addr string) (err error) {
 	}
 	_, err = conn.Brokers() // versions are told to anybody, this only to whom the broker lets in
 	return err
-}
-
-// diagnose says in an operator's words why a broker could not be talked to.
-func diagnose(err error) string {
-	var dns *net.DNSError
-	var timeout net.Error
-	var unknown x509.UnknownAuthorityError
-	var otherName x509.HostnameError
-	var certificate *tls.CertificateVerificationError
-	var token *tokenError
-	switch {
-	case errors.As(err, &token):
-		return "it was not asked, for want of a token to log in with"
-	case errors.As(err, &unknown):
-		return "its certificate is signed by none that is trusted here; set source.tls.ca to the certificate of the authority that signed it"
-	case errors.As(err, &otherName):
-		return "its certificate is for other names; connect by one of them, or set source.tls.server_name to one"
-	case errors.As(err, &certificate):
-		return "its certificate is not valid"
-	case errors.As(err, &dns):
-		return "its name cannot be resolved"
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return "nothing listens there; is the broker running, and is this its address and port"
-	case errors.Is(err, kafkago.SASLAuthenticationFailed):
-		return "it refuses the user or the password, or the token; see to source.sasl"
-	case errors.Is(err, kafkago.UnsupportedSASLMechanism):
-		return "it does not offer this SASL mechanism; see to source.sasl.mechanism"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
-		return "it closed the connection; see whether this port expects TLS, SASL, both or neither"
-	case errors.Is(err, io.ErrNoProgress):
-		return "what it sends is not Kafka's protocol; is this another program's port"
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return "no answer in time; a firewall, or a port that expects TLS, or does not"
-	}
-	return "cannot connect"
 }
 
 // TopicInfo is a topic that the source reads.

@@ -33,6 +33,20 @@ func (s *Sink) Up(ctx context.Context) error {
 	return s.create(ctx, s.journal.topic, 1, controlConfigs)
 }
 
+// Ready says whether both topics are there, and makes neither.
+func (s *Sink) Ready(ctx context.Context) (bool, error) {
+	for _, name := range []string{s.address.topic, s.journal.topic} {
+		found, err := s.describe(ctx, name)
+		if err != nil {
+			return false, fmt.Errorf("look for topic %s: %w", name, plainError(err))
+		}
+		if found == nil {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
 // create makes a topic with as many partitions (-1: the brokers' default) and replicas as the brokers' default says, if it is missing.
 func (s *Sink) create(ctx context.Context, name string, partitions int32, configs map[string]string) error {
 	found, err := s.describe(ctx, name)

@@ -5,8 +5,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"regexp"
 	"strings"
+	"syscall"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -54,7 +56,7 @@ const (
 	errNoSuchCharacters  = 3854 // ER_CANNOT_CONVERT_STRING
 	errKilled            = 1927 // MariaDB: connection was killed
 
-	adviceTLS        = "set target.tls.ca to the file of the authority that signed the server's certificate, target.tls.server_name to the name that it is for, and TLS up on a server that has none"
+	adviceTLS        = "see to target.tls: ca must be the file of the authority that signed the server's certificate, server_name the name that it is for, and the server one that has TLS"
 	adviceCharacters = "identifiers of MySQL and MariaDB have none beyond U+FFFF; give the table another name by a rule's target, or the column by its columns.rename"
 	adviceOnePhase   = "or set delivery to one-phase, which needs no prepared transactions"
 )
@@ -119,7 +121,7 @@ func plain(err error) error {
 		if errors.As(err, &certificate) || errors.Is(err, mysql.ErrNoTLS) {
 			return permanent("tls_configuration: %v: %s", err, adviceTLS)
 		}
-		out := &serverError{text: err.Error()}
+		out := &serverError{text: unreachable(err)}
 		for _, cause := range []error{context.Canceled, context.DeadlineExceeded} {
 			if errors.Is(err, cause) {
 				out.cause = cause
@@ -134,7 +136,7 @@ func plain(err error) error {
 			return permanent("%s: the replicator's own tables are missing: run `replicator migrate up`", text)
 		}
 	case 1044, 1045, 1049, 1142, 1143, 1227, 1370: // access denied in its forms, no such database
-		return permanent("%s: see to the target's user, its grants and the database's name", text)
+		return permanent("%s: see to user, password and database in the URL, and to the user's grants", text)
 	case errBadCharacters, errNoSuchCharacters:
 		return permanent("%s: %s", text, adviceCharacters)
 	case errReadOnlyOption:
@@ -147,6 +149,21 @@ func plain(err error) error {
 		return &serverError{text: text + ": raise max_allowed_packet on the target"}
 	}
 	return &serverError{text: text}
+}
+
+// unreachable says of an error that is no server's, where it is that no connection was made, where, and what to look at.
+func unreachable(err error) string {
+	var (
+		dial *net.OpError
+		dns  *net.DNSError
+	)
+	switch {
+	case errors.As(err, &dns):
+		return dns.Name + ": " + dns.Err + ": see to the host in the URL"
+	case errors.As(err, &dial) && dial.Op == "dial" && dial.Addr != nil && errors.Is(err, syscall.ECONNREFUSED):
+		return dial.Addr.String() + ": connection refused: is the server running, and are host and port of the URL its own?"
+	}
+	return err.Error()
 }
 
 // Where names are in the messages of data errors. What stands between other quotes may be a row's value.

@@ -19,8 +19,7 @@ type Facts struct {
 	Version   string
 	User      string // the account that the server took the session's user for
 	Database  string
-	OwnTables bool     // the replicator's own tables are there
-	OwnDenied []string // what the user may not do to those, as in "UPDATE on replicator_witness"
+	OwnDenied []string // what the user may not do to the replicator's own tables, as in "UPDATE on replicator_witness"
 
 	Charset       string // of the database
 	MaxPacket     int64  // max_allowed_packet
@@ -52,10 +51,8 @@ func (s *Sink) Look(ctx context.Context, tables []schema.Name) (Facts, error) {
 }
 
 func (s *Sink) lookAtServer(ctx context.Context, f *Facts) error {
-	const query = `SELECT CURRENT_USER(), @@datadir, (SELECT count(*) FROM information_schema.TABLES
-	WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'replicator_witness') > 0,
-	(SELECT DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = DATABASE())`
-	if err := s.control.QueryRowContext(ctx, query).Scan(&f.User, &f.DataDirectory, &f.OwnTables, &f.Charset); err != nil {
+	const query = `SELECT CURRENT_USER(), @@datadir, (SELECT DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = DATABASE())`
+	if err := s.control.QueryRowContext(ctx, query).Scan(&f.User, &f.DataDirectory, &f.Charset); err != nil {
 		return err
 	}
 	var most, used int
@@ -120,9 +117,9 @@ func (s *Sink) lookAtGrants(ctx context.Context, f *Facts) (err error) {
 var usedTables = []string{"replicator_pipelines", "replicator_checkpoints", "replicator_witness", "replicator_log", "replicator_schema_version", "replicator_dead_letters"}
 
 // lookAtOwnTables tries what replicating does to the own tables, each time of no row: roles and privileges of single tables count as the
-// server counts them. A table that is not there is made by run.
+// server counts them. A table that is not there is made later.
 func (s *Sink) lookAtOwnTables(ctx context.Context, f *Facts) error {
-	for _, table := range usedTables {
+	for _, table := range append([]string{"replicator_schema_migrations"}, usedTables...) {
 		for _, try := range [][2]string{
 			{"SELECT", "SELECT 1 FROM " + table + " WHERE FALSE"},
 			{"INSERT", "INSERT INTO " + table + " SELECT * FROM " + table + " WHERE FALSE"},
@@ -137,8 +134,8 @@ func (s *Sink) lookAtOwnTables(ctx context.Context, f *Facts) error {
 			case err != nil && number(err) != errNoSuchTable && number(err) != errReadOnlyOption: // check says something else of the latter
 				return err
 			}
-			if denied && try[0] == "SELECT" {
-				break // the others read too
+			if denied && try[0] == "SELECT" || table == "replicator_schema_migrations" {
+				break // the others read too; and this one is only read, unless it is made
 			}
 		}
 	}

@@ -25,7 +25,7 @@ func Down(ctx context.Context, url string, t TLS, version int) error {
 	return tablesAt(ctx, url, t).Down(version)
 }
 
-// Status returns how far the own tables are. It makes their version table if it is missing, and changes nothing else.
+// Status returns how far the own tables are. It changes nothing.
 func Status(ctx context.Context, url string, t TLS) (migrations.State, error) {
 	return tablesAt(ctx, url, t).Status()
 }

@@ -76,10 +76,8 @@ func tlsVersion(c net.Conn) string {
 // connectError adds what to do about an error that will come again.
 func (s *Sink) connectError(err error) error {
 	switch code(err) {
-	case "28000", "28P01":
-		return permanent("the target refuses the role or its password: %v", plain(err))
-	case "3D000":
-		return permanent("the target's database does not exist: %v", plain(err))
+	case codeRefusedRole, codeRefusedPassword, codeUndefinedDatabase:
+		return permanent("connect to the target: %v", plain(err))
 	}
 	return fmt.Errorf("connect to the target: %w", plain(err))
 }

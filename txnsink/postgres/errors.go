@@ -2,14 +2,9 @@ package postgres
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
-	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -32,6 +27,9 @@ const (
 	codeDuplicateTable     = "42P07"
 	codeUndefinedTable     = "42P01"
 	codeUndefinedSchema    = "3F000"
+	codeUndefinedDatabase  = "3D000" // invalid_catalog_name
+	codeRefusedRole        = "28000" // invalid_authorization_specification: no such role, or nothing in pg_hba.conf lets it in
+	codeRefusedPassword    = "28P01"
 	codeUniqueViolation    = "23505"
 	codeDatatypeMismatch   = "42804"
 	codeCardinality        = "21000" // one statement would change a row twice
@@ -45,7 +43,7 @@ const (
 	adviceTwoPhase         = "set max_prepared_transactions to at least twice the number of workers plus 2 in postgresql.conf and restart the server, "
 	disabledTwoPhase       = "prepared transactions are disabled on the target (max_prepared_transactions is 0): " + adviceTwoPhase + adviceOnePhase
 	refusedTLS             = "server refused TLS connection" // pgx has no type for it
-	adviceTLS              = "give the database's URL the sslmode that the server serves, in sslrootcert the file of the authority that signed its certificate, and the host that the certificate is for"
+	adviceTLS              = "see to the URL: sslmode must be one that the server serves, sslrootcert the file of the authority that signed its certificate, and the host one that the certificate is for"
 	exhaustedTwoPhaseText  = "the target has no free slot for a prepared transaction: look into pg_prepared_xacts for forgotten ones, or " + adviceTwoPhase
 )
 
@@ -88,7 +86,7 @@ func plain(err error) error {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
 		if untrusted(err) {
-			return permanent("tls_configuration: %v: %s", err, adviceTLS)
+			return permanent("tls_configuration: %s: %s", strings.Join(attempts(err), "; "), adviceTLS)
 		}
 		out := &serverError{text: unreachable(err)}
 		for _, cause := range []error{context.Canceled, context.DeadlineExceeded} {
@@ -104,6 +102,12 @@ func plain(err error) error {
 			return permanent("%s: the replicator's own tables are missing: run `replicator migrate up`", text)
 		}
 	}
+	switch pg.Code {
+	case codeRefusedRole, codeRefusedPassword:
+		return &serverError{text: text + ": see to role and password in the URL, and to the server's pg_hba.conf"}
+	case codeUndefinedDatabase:
+		return &serverError{text: text + ": see to the database in the URL, or create it"}
+	}
 	if pg.Code == codeUnencodable {
 		return permanent("%s: an identifier holds what the encoding of the database lacks", text) // values are a row's error
 	}
@@ -117,50 +121,6 @@ func plain(err error) error {
 		return &serverError{text: text + ": is the target a standby?"}
 	}
 	return &serverError{text: text}
-}
-
-// attempts are what failed of a connection, one an address and, without an sslmode, one more in plain text. The driver writes a line
-// for each, those that are alike too.
-func attempts(err error) []string {
-	lines := strings.Split(err.Error(), "\n")
-	if len(lines) > 1 {
-		lines = lines[1:] // which user and which database
-	}
-	for i := range lines {
-		lines[i] = strings.TrimSpace(lines[i])
-	}
-	return lines
-}
-
-// unreachable is why a server did not let a session begin, in one line, with what to look at.
-func unreachable(err error) string {
-	var connect *pgconn.ConnectError
-	if !errors.As(err, &connect) {
-		return err.Error()
-	}
-	lines := attempts(err)
-	slices.Sort(lines)
-	text := strings.Join(slices.Compact(lines), "; ")
-	var dns *net.DNSError
-	switch {
-	case errors.As(err, &dns):
-		return text + ": see to the host in the URL"
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return text + ": is the server running, and are host and port of the URL its own?"
-	}
-	return text + ": is it PostgreSQL that answers there?"
-}
-
-// untrusted says whether no session began because TLS did not: the server has none, or its certificate does not show that it is the
-// server that was asked for. Without an sslmode a server that has none is asked again in plain text, and then that is what failed.
-func untrusted(err error) bool {
-	var (
-		certificate *tls.CertificateVerificationError
-		authority   x509.UnknownAuthorityError // what pgx says with sslmode=verify-ca
-		connect     *pgconn.ConnectError
-	)
-	return errors.As(err, &certificate) || errors.As(err, &authority) || errors.As(err, &connect) &&
-		!slices.ContainsFunc(attempts(err), func(line string) bool { return !strings.Contains(line, refusedTLS) })
 }
 
 // message returns a server's message with its code, and without what may be a row's value: the Detail, and in the classes of data

@@ -23,8 +23,7 @@ func Down(ctx context.Context, url string, version int) error {
 	return tablesAt(ctx, url).Down(version)
 }
 
-// Status returns how far the own tables are. It makes the schema replicator and its version table if they are missing,
-// and changes nothing else.
+// Status returns how far the own tables are. It changes nothing.
 func Status(ctx context.Context, url string) (migrations.State, error) {
 	return tablesAt(ctx, url).Status()
 }

@@ -70,8 +70,31 @@ func TestWhereNothingListensIsSaidOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Open(t.Context(), Config{URL: "postgres://u:secret@" + address + "/d", Pipeline: "p"})
-	want := "connect to the target: " + address + " (127.0.0.1): dial error: dial tcp " + address + ": connect: connection refused: is the server running, and are host and port of the URL its own?"
+	want := "connect to the target: " + address + ": connection refused: is the server running, and are host and port of the URL its own?"
 	if err == nil || err.Error() != want || txnsink.Permanent(err) {
 		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+// TestAttemptsAreShort: once each, with the name that was given and the address that it led to.
+func TestAttemptsAreShort(t *testing.T) {
+	t.Parallel()
+	const head = "failed to connect to `user=u database=d`:"
+	for text, want := range map[string]string{
+		head + " 127.0.0.1:1 (127.0.0.1): dial error: dial tcp 127.0.0.1:1: connect: connection refused": "127.0.0.1:1: connection refused",
+		head + "\n\t127.0.0.1:1 (localhost): dial error: dial tcp 127.0.0.1:1: connect: connection refused" +
+			"\n\t127.0.0.1:1 (localhost): dial error: dial tcp 127.0.0.1:1: connect: connection refused" +
+			"\n\t[::1]:1 (localhost): dial error: dial tcp [::1]:1: connect: network is unreachable": "localhost (127.0.0.1:1): connection refused; localhost ([::1]:1): network is unreachable",
+		head + " hostname resolving error: lookup db.example on 10.0.0.1:53: no such host":                                                      "db.example: no such host",
+		head + " hostname resolving error: lookup db.example: no such host":                                                                     "db.example: no such host",
+		head + " /run/pg/.s.PGSQL.5432 (/run/pg): dial error: dial unix /run/pg/.s.PGSQL.5432: connect: no such file or directory":              "/run/pg/.s.PGSQL.5432: no such file or directory",
+		head + " 10.0.0.1:5432 (db.example): tls error: server refused TLS connection":                                                          "db.example (10.0.0.1:5432): server refused TLS connection",
+		head + " 10.0.0.1:5432 (10.0.0.1): dial error: timeout: context deadline exceeded":                                                      "10.0.0.1:5432: no answer in time",
+		head + "\n\thostname resolving error: lookup db.example on 10.0.0.1:53: no such host\n\tlookup db.example on 10.0.0.1:53: no such host": "db.example: no such host",
+		"cannot parse the URL": "cannot parse the URL",
+	} {
+		if got := strings.Join(attempts(errors.New(text)), "; "); got != want {
+			t.Errorf("%s:\ngot  %s\nwant %s", text, got, want)
+		}
 	}
 }

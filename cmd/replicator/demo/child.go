@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"replicator/txnsink/tether"
 )
 
 // child is the replicator as a process.
@@ -18,10 +20,11 @@ type child struct {
 	log   string
 	done  chan struct{} // closed when it has ended
 	state error         // how, once done is closed
+	err   error         // of its tether, once done is closed
 }
 
-// startChild runs command with args. What it writes goes to the file log.
-func startChild(command, env, args []string, log string) (*child, error) {
+// startChild runs command with args, tied to t. What it writes goes to the file log.
+func startChild(command, env, args []string, log string, t *tether.Tether) (*child, error) {
 	f, err := os.Create(log)
 	if err != nil {
 		return nil, err
@@ -31,6 +34,7 @@ func startChild(command, env, args []string, log string) (*child, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = f, f
+	t.Tie(cmd)
 	err = errors.Join(cmd.Start(), f.Close())
 	if err != nil {
 		return nil, fmt.Errorf("start the replicator: %w", err)
@@ -38,6 +42,7 @@ func startChild(command, env, args []string, log string) (*child, error) {
 	c := &child{cmd: cmd, log: log, done: make(chan struct{})}
 	go func() {
 		c.state = cmd.Wait()
+		c.err = t.Untie()
 		close(c.done)
 	}()
 	return c, nil
@@ -49,7 +54,7 @@ func (c *child) kill() error {
 		return err
 	}
 	<-c.done
-	return nil
+	return c.err
 }
 
 // wait waits for the child to end by itself.
@@ -59,7 +64,7 @@ func (c *child) wait(ctx context.Context) error {
 		if c.state != nil {
 			return fmt.Errorf("the replicator failed: %w; its log %s ends with:\n%s", c.state, c.log, c.tail(10))
 		}
-		return nil
+		return c.err
 	case <-ctx.Done():
 		return errors.Join(ctx.Err(), c.kill())
 	}

@@ -15,6 +15,7 @@ import (
 	"replicator/debezium/kafka/broker"
 	recorded "replicator/testdata/debezium"
 	"replicator/txnsink/postgres/pgserver"
+	"replicator/txnsink/tether"
 )
 
 // ErrDiffers says that the target does not hold what the source held.
@@ -49,7 +50,8 @@ type demo struct {
 	Config
 	begun  time.Time
 	dir    string
-	file   string // the child's configuration
+	tether *tether.Tether // of the child, and of dir if it is temporary
+	file   string         // the child's configuration
 	stream stream
 	source []sourceTable
 	copies int // that were written, or are being written
@@ -74,12 +76,18 @@ func Run(ctx context.Context, c Config) (err error) {
 	if d.source, err = loadSource(recorded.Files); err != nil {
 		return err
 	}
+	temporary := ""
 	if d.dir == "" {
 		if d.dir, err = os.MkdirTemp("", "replicator-demo-"); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(d.dir)) }()
+		temporary = d.dir
 	}
+	if d.tether, err = tether.Hold(temporary); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.tether.Release()) }()
 	// The server may run as another user, who must get to its own directory below this one.
 	if err := errors.Join(os.MkdirAll(d.dir, 0o755), os.Chmod(d.dir, 0o755)); err != nil {
 		return err
@@ -285,7 +293,7 @@ func (d *demo) produce(ctx context.Context, first, last int) error {
 func (d *demo) startChild(flags ...string) (err error) {
 	d.starts++
 	log := filepath.Join(d.dir, fmt.Sprintf("replicator-%d.log", d.starts))
-	d.child, err = startChild(d.Command, d.Env, append([]string{"run", "--config", d.file}, flags...), log)
+	d.child, err = startChild(d.Command, d.Env, append([]string{"run", "--config", d.file}, flags...), log, d.tether)
 	d.pages.show(d.child)
 	return err
 }

@@ -2,7 +2,7 @@
 //
 // The server's programs must be on this machine: see [Kind] for where they are looked for. A server listens on a free port
 // of 127.0.0.1 alone, lets everyone in who reaches it as root without a password, and keeps its files in a directory of
-// its own that [Server.Stop] removes.
+// its own that [Server.Stop] removes. A server whose starter is gone without that ends, and its files go.
 package mysqlserver
 
 import (
@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"replicator/txnsink/tether"
 )
 
 // Kind is a server to test on. `e2e/lab/lab install-servers` installs all of them; the environment variables
@@ -59,10 +61,12 @@ type Server struct {
 	kind    Kind
 	program string
 	dir     string
+	tether  *tether.Tether // of dir, and of the process
 	port    int
 	args    []string
 	cmd     *exec.Cmd
 	done    chan struct{} // closed when the process has ended and was waited for
+	err     error         // of waiting, once done is closed
 }
 
 // Start starts a server with no databases of a user. ctx bounds the start alone.
@@ -80,8 +84,11 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 		return nil, fmt.Errorf("make the server's directory: %w", err)
 	}
 	s := &Server{kind: c.Kind, program: program, dir: dir, args: c.options()}
+	if s.tether, err = tether.Hold(dir); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
 	if err := os.CopyFS(s.data(), os.DirFS(clean)); err != nil {
-		return nil, errors.Join(fmt.Errorf("copy the data directory: %w", err), os.RemoveAll(dir))
+		return nil, errors.Join(fmt.Errorf("copy the data directory: %w", err), s.remove())
 	}
 	for range portTries {
 		if s.port, err = freePort(); err != nil {
@@ -94,8 +101,11 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 			break
 		}
 	}
-	return nil, errors.Join(err, os.RemoveAll(dir))
+	return nil, errors.Join(err, s.remove())
 }
+
+// remove removes the files of a server that does not run.
+func (s *Server) remove() error { return errors.Join(os.RemoveAll(s.dir), s.tether.Release()) }
 
 // options returns c as arguments of the server.
 func (c Config) options() []string {
@@ -152,6 +162,7 @@ func (s *Server) run(ctx context.Context) error {
 	cmd := exec.Command(s.program, append(args, s.args...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	ownGroup(cmd)
+	s.tether.Tie(cmd)
 	err = cmd.Start()
 	if closeErr := log.Close(); err == nil {
 		err = closeErr
@@ -171,11 +182,13 @@ func (s *Server) watch(cmd *exec.Cmd) {
 	s.cmd, s.done = cmd, make(chan struct{})
 	go func(done chan struct{}) {
 		defer close(done)
+		err := cmd.Wait()
 		// How it ended is of no interest: by a signal, mostly, and its log says the rest.
 		var exit *exec.ExitError
-		if err := cmd.Wait(); err != nil && !errors.As(err, &exit) {
-			return
+		if errors.As(err, &exit) {
+			err = nil
 		}
+		s.err = errors.Join(err, s.tether.Untie())
 	}(s.done)
 }
 
@@ -272,14 +285,14 @@ func (s *Server) Restart(ctx context.Context) error {
 
 // Stop ends the server and removes its files.
 func (s *Server) Stop() error {
-	return errors.Join(s.Kill(), os.RemoveAll(s.dir)) // nothing is kept that a slow shutdown would save
+	return errors.Join(s.Kill(), s.remove()) // nothing is kept that a slow shutdown would save
 }
 
 // end sends a signal and waits until the process is gone.
 func (s *Server) end(signal syscall.Signal) error {
 	select {
 	case <-s.done:
-		return nil
+		return s.err
 	default:
 	}
 	if err := s.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -289,7 +302,7 @@ func (s *Server) end(signal syscall.Signal) error {
 	defer limit.Stop()
 	select {
 	case <-s.done:
-		return nil
+		return s.err
 	case <-limit.C:
 		return fmt.Errorf("process %d of %s does not end", s.cmd.Process.Pid, s.kind)
 	}

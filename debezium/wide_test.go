@@ -81,10 +81,11 @@ func newWide(tb testing.TB, connector string, columns int) *wide {
 		switch connector {
 		case "avro":
 			w.id = value[:5]
-			w.schema, err = schemas(tb).Schema(tb.Context(), debezium.SchemaID{Kind: debezium.GlobalID, ID: int64(binary.BigEndian.Uint32(value[1:]))}, "")
+			found, err := schemas(tb).Schema(tb.Context(), debezium.SchemaID{Kind: debezium.GlobalID, ID: int64(binary.BigEndian.Uint32(value[1:]))}, "")
 			if err != nil {
 				tb.Fatal(err)
 			}
+			w.schema = found.Text
 			w.tail(tb, value, "\x163.6.1.Final")
 		case "flat":
 			w.schema = between(tb, value, `{"type":"string","optional":true,"field":"__deleted"}`, `},"payload":`)
@@ -222,11 +223,12 @@ type wideSchemas struct{ value string }
 
 const wideKey = 1
 
-func (s wideSchemas) Schema(_ context.Context, id debezium.SchemaID, _ string) (string, error) {
+func (s wideSchemas) Schema(_ context.Context, id debezium.SchemaID, _ string) (debezium.Registered, error) {
+	text := s.value
 	if id.ID == wideKey {
-		return `{"type":"record","name":"Key","namespace":"avro.shop.wide","fields":[{"name":"column_00","type":"long"}]}`, nil
+		text = `{"type":"record","name":"Key","namespace":"avro.shop.wide","fields":[{"name":"column_00","type":"long"}]}`
 	}
-	return s.value, nil
+	return debezium.Registered{Format: debezium.Avro, Text: text}, nil
 }
 
 // avroSchema puts the wide table's columns into the recorded schema.

@@ -64,14 +64,15 @@ func TestConfluentAnswers(t *testing.T) {
 		{`{"schema":"\"int\"","schemaType":"AVRO","references":[]}`, wire(7), `"int"`},
 		{`{"schema":"\"int\""}`, wire(8), `404 Not Found to http://`},
 		{`{"schema":"\"int\""}`, wire(8), `("Schema 8 not found"); is source.registry.url the registry`},
-		{`{"schema":"syntax","schemaType":"PROTOBUF"}`, wire(7), `of type "PROTOBUF"`},
+		{`{"schema":"{}","schemaType":"JSON"}`, wire(7), `of type "JSON"`},
 		{`{"schema":"\"a.B\"","references":[{"name":"a.B"}]}`, wire(7), "refers to other subjects"},
 		{`{"schema":"\"int\""}`, debezium.SchemaID{Kind: debezium.LongID, ID: 7}, "only Apicurio has such ids"},
 		{`{"schema":"\"int\""}`, debezium.SchemaID{Kind: debezium.GlobalID, ID: 7}, "only Apicurio has such ids"},
 		{strings.Repeat(" ", 17<<20), wire(7), "more than 16777216 bytes"},
 	} {
 		client := serve(t, registry.Config{URL: "http://SERVER/base/"}, confluent(c.body))
-		got, err := client.Schema(t.Context(), c.id, "t")
+		found, err := client.Schema(t.Context(), c.id, "t")
+		got := found.Text
 		if err != nil {
 			if got = err.Error(); !errors.Is(err, debezium.ErrNoSchema) {
 				t.Errorf("%.60s: got error %v, want one that is ErrNoSchema", c.body, err)
@@ -93,8 +94,8 @@ func TestFailingRegistryIsAskedAgain(t *testing.T) {
 		}
 		confluent(`{"schema":"\"int\""}`)(w, r)
 	})
-	if got, err := client.Schema(t.Context(), wire(7), "t"); got != `"int"` {
-		t.Errorf("got %s, error %v", got, err)
+	if got, err := client.Schema(t.Context(), wire(7), "t"); got.Text != `"int"` {
+		t.Errorf("got %+v, error %v", got, err)
 	}
 }
 
@@ -165,15 +166,15 @@ func TestOwnAuthority(t *testing.T) {
 		got, err := client.Schema(t.Context(), wire(7), "t")
 		var permanent interface{ Permanent() bool }
 		switch {
-		case c.want == "" && (err != nil || got != `"int"`):
-			t.Errorf("%s: got %s, error %v", name, got, err)
+		case c.want == "" && (err != nil || got.Text != `"int"`):
+			t.Errorf("%s: got %+v, error %v", name, got, err)
 		case c.want != "" && (!errors.As(err, &permanent) || !permanent.Permanent() || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%s: got error %v, want a permanent one with %q", name, err, c.want)
 		}
 	}
 }
 
-func second(_ string, err error) error { return err }
+func second(_ debezium.Registered, err error) error { return err }
 
 func TestURLMustBeHTTP(t *testing.T) {
 	t.Parallel()
@@ -227,8 +228,8 @@ func TestApicurioNumbersAreToldApart(t *testing.T) {
 						if !errors.Is(err, debezium.ErrNoSchema) || !strings.Contains(err.Error(), "set source.registry.ids") {
 							t.Errorf("%v: got error %v", q.id, err)
 						}
-					case err != nil || !sameJSON(t, got, q.want):
-						t.Errorf("%v: got %.80s, error %v, want %.80s", q.id, got, err, q.want)
+					case err != nil || !sameJSON(t, got.Text, q.want):
+						t.Errorf("%v: got %.80s, error %v, want %.80s", q.id, got.Text, err, q.want)
 					}
 				}
 			})
@@ -256,8 +257,8 @@ func TestApicurioIsKnownByEitherOfItsNames(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if got, err := client.Schema(t.Context(), wire(7), "a.shop.t"); err != nil || got != `{"namespace":"a.shop.t"}` {
-			t.Errorf("%s: got %s, error %v, want the schema with the global id", name, got, err)
+		if got, err := client.Schema(t.Context(), wire(7), "a.shop.t"); err != nil || got.Text != `{"namespace":"a.shop.t"}` {
+			t.Errorf("%s: got %s, error %v, want the schema with the global id", name, got.Text, err)
 		}
 	}
 }

@@ -75,7 +75,8 @@ type protoFile struct {
 	types   map[string]*protoType
 	enums   map[string]bool
 	fields  int  // of all types
-	keeps   bool // the converter was told to tell null from zero
+	labels  bool // the converter was told to tell null from zero by the label optional,
+	wraps   bool // and by wrappers
 	metas   metaPrefix
 	mu      sync.Mutex
 	schemas map[*protoType]*protoSchema
@@ -89,7 +90,7 @@ func parseProto(s Registered, p metaPrefix) (*protoFile, error) {
 	}
 	f := &protoFile{syntax: main, types: map[string]*protoType{}, enums: map[string]bool{}, metas: p, schemas: map[*protoType]*protoSchema{}}
 	f.define(main)
-	f.keeps = slices.ContainsFunc(main.types, f.keepsNull)
+	f.findNulls(main.types)
 	for _, name := range slices.Sorted(maps.Keys(s.Imports)) {
 		imported, err := parseProtoText(s.Imports[name])
 		if err != nil {
@@ -120,13 +121,17 @@ func (f *protoFile) defineTypes(types []*protoType) {
 	}
 }
 
-// keepsNull says whether a field of t, or of one in it, shows that the converter tells null from zero: by the label
-// optional, or by a wrapper. It then does so for every field that may be null.
-func (f *protoFile) keepsNull(t *protoType) bool {
-	return slices.ContainsFunc(t.fields, func(d protoDecl) bool {
-		_, wrapper := protoWrappers[strings.TrimPrefix(d.typeName, ".")]
-		return d.optional || wrapper
-	}) || slices.ContainsFunc(t.children, f.keepsNull)
+// findNulls finds out whether a field shows that the converter tells null from zero: by the label optional, or by a wrapper. It
+// then does so for every field that may be null, but that a map's values never have the label.
+func (f *protoFile) findNulls(types []*protoType) {
+	for _, t := range types {
+		for i := range t.fields {
+			_, wrapper := protoWrappers[strings.TrimPrefix(t.fields[i].typeName, ".")]
+			f.labels = f.labels || t.fields[i].optional
+			f.wraps = f.wraps || wrapper
+		}
+		f.findNulls(t.children)
+	}
 }
 
 // schema returns the type of the message that a record's indexes name.
@@ -139,6 +144,9 @@ func (f *protoFile) schema(indexes []int32) (*protoSchema, error) {
 	defer f.mu.Unlock()
 	if s := f.schemas[t]; s != nil {
 		return s, nil
+	}
+	if _, primitive := protoWrappers[t.name]; primitive {
+		return nil, errors.New("its schema is that of a primitive; Debezium's keys and values are structs")
 	}
 	b := protoBinder{file: f, done: map[*protoType]*protoMessage{}}
 	m, err := b.message(t, 0)
@@ -231,7 +239,7 @@ func (b *protoBinder) add(m *protoMessage, t *protoType, d *protoDecl, depth int
 	if err != nil {
 		return err
 	}
-	f.sure = b.file.keeps && !f.repeated
+	f.sure = !f.repeated && (b.file.wraps || b.file.labels && !t.entry && !t.isEntry())
 	if d.standard && !f.optional {
 		return errors.New("it has a default and no label optional, so that it is not known what a value that is missing means; a later version of the converter leaves such defaults out")
 	}

@@ -123,7 +123,7 @@ func (t *Target) refuse(class Class, column string, err error) *RowError {
 }
 
 // column finds the written column for a source's name: the same name first, then one that differs in case only if
-// there is just one, then one whose name Debezium adjusts to this one for Avro. It returns -1 for a generated column.
+// there is just one, then one whose name is adjusted to this one for Avro or Protobuf. It returns -1 for a generated column.
 func (t *Target) column(name string) (int, *RowError) {
 	short := t.dialect.ShortName(name)
 	match := t.match(func(c string) bool { return c == short })
@@ -131,7 +131,7 @@ func (t *Target) column(name string) (int, *RowError) {
 		match = t.match(func(c string) bool { return strings.EqualFold(c, short) })
 	}
 	if len(match) == 0 {
-		match = t.match(func(c string) bool { return adjustsTo(c, name) })
+		match = t.match(func(c string) bool { return debezium.Adjusts(c, name) })
 	}
 	switch len(match) {
 	case 0:
@@ -192,7 +192,7 @@ func (t *Target) planField(p *plan, s *debezium.Shape, i int) *RowError {
 	if refusal != nil {
 		return t.refused(t.Columns[c].Name, refusal)
 	}
-	p.field[c], p.encoder[c] = i, t.notice(f, source, c, enc)
+	p.field[c], p.encoder[c] = i, t.notice(f, source, c, t.settled(f, source, c, enc))
 	return nil
 }
 
@@ -266,7 +266,7 @@ func (t *Target) sourceName(field string) (string, *RowError) {
 	name := field
 	for i := range w.Columns {
 		switch c := w.Columns[i].Name; {
-		case !adjustsTo(c, field):
+		case !debezium.Adjusts(c, field):
 		case name != field:
 			return "", t.refuse(AmbiguousColumn, field, fmt.Errorf("the source's columns %q and %q are both called so in the event", name, c))
 		default:
@@ -283,11 +283,6 @@ func (t *Target) later(column string) (string, bool) {
 	}
 	name, ok := t.config.Later[column]
 	return name, ok
-}
-
-// adjustsTo says whether Debezium calls a column of this name field, in one of its modes for Avro.
-func adjustsTo(column, field string) bool {
-	return debezium.AvroName(column, false) == field || debezium.AvroUnicodeName(column) == field
 }
 
 func (t *Target) witness(field string) schema.Type {

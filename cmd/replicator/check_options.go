@@ -57,7 +57,7 @@ func (s *sampleFindings) column(image *debezium.Shape, col *schema.Column, t *kn
 	}
 	where := t.source + "." + col.Name
 	i := slices.IndexFunc(image.Fields, func(f debezium.Field) bool {
-		return f.Name == col.Name || f.Name == debezium.AvroName(col.Name, false) || f.Name == debezium.AvroUnicodeName(col.Name)
+		return f.Name == col.Name || debezium.Adjusts(col.Name, f.Name)
 	})
 	if i < 0 {
 		s.note("connector/columns", where)

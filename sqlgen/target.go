@@ -47,6 +47,7 @@ const maxPlans = 256
 type plan struct {
 	field   []int // -1: the shape has no such field
 	encoder []Encoder
+	unset   []unset
 	filled  [][]byte // where there is no field, what the row has in the column all the same; nil: nothing
 }
 
@@ -157,7 +158,7 @@ func (t *Target) plan(s *debezium.Shape) (*plan, *RowError) {
 	if p := t.plans[s]; p != nil {
 		return p, nil
 	}
-	p := &plan{field: make([]int, len(t.Columns)), encoder: make([]Encoder, len(t.Columns))}
+	p := &plan{field: make([]int, len(t.Columns)), encoder: make([]Encoder, len(t.Columns)), unset: make([]unset, len(t.Columns))}
 	for i := range p.field {
 		p.field[i] = -1
 	}
@@ -192,7 +193,8 @@ func (t *Target) planField(p *plan, s *debezium.Shape, i int) *RowError {
 	if refusal != nil {
 		return t.refused(t.Columns[c].Name, refusal)
 	}
-	p.field[c], p.encoder[c] = i, t.notice(f, source, c, t.settled(f, source, c, enc))
+	p.field[c], p.encoder[c] = i, t.notice(f, source, c, enc)
+	p.unset[c] = t.unsetOf(source, c)
 	return nil
 }
 
@@ -314,7 +316,13 @@ func (t *Target) encode(dst []byte, r debezium.Row) ([]byte, *RowError) {
 			dst = appendLength(dst, UnsentLength)
 			continue
 		}
-		if dst, err = t.encodeValue(dst, c, p.encoder[c], &r.Values[f]); err != nil {
+		v := &r.Values[f]
+		if v.Kind == debezium.Unset {
+			if v, err = t.settle(p, c, v); err != nil {
+				return dst, err
+			}
+		}
+		if dst, err = t.encodeValue(dst, c, p.encoder[c], v); err != nil {
 			return dst, err
 		}
 	}
@@ -357,6 +365,11 @@ func (t *Target) encodeKey(dst []byte, r debezium.Row) (out []byte, ok bool, err
 			return dst, false, nil
 		}
 		v := &r.Values[f]
+		if v.Kind == debezium.Unset {
+			if v, err = t.settle(p, c, v); err != nil {
+				return dst, false, err
+			}
+		}
 		if v.Kind <= debezium.Unavailable {
 			return dst, false, nil
 		}

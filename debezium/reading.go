@@ -432,7 +432,7 @@ func (r *reading) unwrapAny(data []byte, list *[recentMessages]*message) (*messa
 	empty, err := c.open('{', '}')
 	if err != nil {
 		if len(data) > 0 && data[0] == 0 {
-			return nil, bare, errors.New("it begins with byte 0, as Avro by a schema registry does, and not as JSON; see source.format")
+			return nil, bare, errors.New("it begins with byte 0, as Avro and Protobuf by a schema registry do, and not as JSON; see source.format")
 		}
 		return nil, bare, errNotStruct
 	}

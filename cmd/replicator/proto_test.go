@@ -13,9 +13,9 @@ import (
 // protoItems are the schemas of a table's records, by their ids: of the key, and of values with the converter's default options and with
 // optional.for.nullables.
 var protoItems = debeziumtest.Confluent{
-	1: "syntax = \"proto3\";\npackage p.shop.items;\nmessage Key {\n  int32 id = 1;\n}\n",
-	2: protoEnvelope("int32 id = 1;\n    string name = 2;\n    string note = 3;\n    confluent.type.Decimal price = 4 [(confluent.field_meta) = {params: [{value: \"2\", key: \"scale\"}]}];\n    int64 at = 5;"),
-	3: protoEnvelope("int32 id = 1;\n    string name = 2;\n    optional string note = 3;\n    optional confluent.type.Decimal price = 4 [(confluent.field_meta) = {params: [{value: \"2\", key: \"scale\"}]}];\n    int64 at = 5;"),
+	1: {Schema: "syntax = \"proto3\";\npackage p.shop.items;\nmessage Key {\n  int32 id = 1;\n}\n"},
+	2: {Schema: protoEnvelope("int32 id = 1;\n    string name = 2;\n    string note = 3;\n    confluent.type.Decimal price = 4 [(confluent.field_meta) = {params: [{value: \"2\", key: \"scale\"}]}];\n    int64 at = 5;")},
+	3: {Schema: protoEnvelope("int32 id = 1;\n    string name = 2;\n    optional string note = 3;\n    optional confluent.type.Decimal price = 4 [(confluent.field_meta) = {params: [{value: \"2\", key: \"scale\"}]}];\n    int64 at = 5;")},
 }
 
 func protoEnvelope(fields string) string {
@@ -94,5 +94,24 @@ func TestProtobufThatCannotBeReadStops(t *testing.T) {
 			code, stderr := r.runConfig(t.Context(), t, config)
 			r.stopped(t, code, stderr, append(c.words, "[0] offset 1")...)
 		})
+	}
+}
+
+// TestCaptureOfNullsThatAreZeros replays what a real connector sent with the converter's default options: the first row that may have
+// been null or zero stops it.
+func TestCaptureOfNullsThatAreZeros(t *testing.T) {
+	t.Parallel()
+	r := &caseRun{url: caseDatabase(t, "capture_proto"), config: map[string]string{"schema.types.nul": "strip", "schema.evolve": "ignore"}}
+	r.target = r.url
+	schemas := captureSchemas(t, "proto")
+	server := httptest.NewServer(schemas)
+	t.Cleanup(server.Close)
+	produceCapture(t, "proto", "", schemas, nil)
+	config := fmt.Sprintf("pipeline: capture-proto\nsource:\n  brokers: [%s]\n  topics: ['proto\\.shop\\.customers']\n  schema_changes: proto\n  registry: {url: '%s'}\n"+
+		"target: {url: '%s'}\nhttp: {listen: ''}\n", strings.Join(caseBroker(t).Addrs(), ", "), server.URL, r.url)
+	code, stderr := r.runConfig(t.Context(), t, config)
+	r.stopped(t, code, stderr, "bad_record: table public.customers, column profile, proto.shop.customers[0] offset 1, key id=2", "value.converter.optional.for.nullables")
+	if rows := r.exec(t, "SELECT * FROM customers"); len(rows) > 1 {
+		t.Errorf("%d rows are there, want no more than came before the refused one", len(rows))
 	}
 }

@@ -13,13 +13,28 @@ import (
 	"replicator/debezium"
 )
 
-// Confluent are the recorded schemas of Protobuf records, by the ids that these begin with. It stands for the registry: as a
-// [debezium.Schemas], and as a server of Confluent's API.
-type Confluent map[int64]string
+// Confluent are the recorded schemas of Protobuf records, by the ids that these begin with, and those that they refer to. It stands for
+// the registry: as a [debezium.Schemas], and as a server of Confluent's API.
+type Confluent map[int64]ConfluentSchema
 
-// LoadConfluent reads a file with one schema a line:
+// ConfluentSchema is a schema in Confluent's API.
+type ConfluentSchema struct {
+	Schema     string               `json:"schema"`
+	Type       string               `json:"schemaType"`
+	References []ConfluentReference `json:"references,omitempty"`
+	ConfluentReference
+}
+
+// ConfluentReference names a version of a subject, and what another schema imports it as.
+type ConfluentReference struct {
+	Name    string `json:"name,omitempty"`
+	Subject string `json:"subject,omitempty"`
+	Version int64  `json:"version,omitempty"`
+}
+
+// LoadConfluent reads a file with one schema a line, as the registry answered, with its id:
 //
-//	{"id": 7, "schema": "syntax = ..."}
+//	{"id": 7, "schemaType": "PROTOBUF", "references": [], "schema": "syntax = ..."}
 func LoadConfluent(file string) (_ Confluent, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -35,23 +50,37 @@ func LoadConfluent(file string) (_ Confluent, err error) {
 	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
 		var l struct {
-			ID     int64  `json:"id"`
-			Schema string `json:"schema"`
+			ID int64 `json:"id"`
+			ConfluentSchema
 		}
 		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
 			return nil, fmt.Errorf("recorded schemas %s: %w", file, err)
 		}
-		out[l.ID] = l.Schema
+		out[l.ID] = l.ConfluentSchema
 	}
 	return out, lines.Err()
 }
 
 // Schema implements [debezium.Schemas].
 func (s Confluent) Schema(_ context.Context, id debezium.SchemaID, _ string) (debezium.Registered, error) {
-	if text, ok := s[id.ID]; ok && id.Kind == debezium.WireID {
-		return debezium.Registered{Format: debezium.Protobuf, Text: text}, nil
+	found, ok := s[id.ID]
+	if !ok || id.Kind != debezium.WireID {
+		return debezium.Registered{}, fmt.Errorf("%w: id %v", debezium.ErrNoSchema, id)
 	}
-	return debezium.Registered{}, fmt.Errorf("%w: id %v", debezium.ErrNoSchema, id)
+	out := debezium.Registered{Format: debezium.Protobuf, Text: found.Schema, Imports: map[string]string{}}
+	for _, r := range found.References {
+		out.Imports[r.Name] = s.version(r.Subject, r.Version).Schema
+	}
+	return out, nil
+}
+
+func (s Confluent) version(subject string, version int64) ConfluentSchema {
+	for _, e := range s {
+		if e.Subject == subject && e.Version == version {
+			return e
+		}
+	}
+	return ConfluentSchema{}
 }
 
 // ServeHTTP answers as Confluent's registry does.
@@ -60,12 +89,21 @@ func (s Confluent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusOK, []string{"AVRO", "PROTOBUF"})
 		return
 	}
-	digits, _ := strings.CutPrefix(r.URL.Path, "/schemas/ids/")
-	id, err := strconv.ParseInt(digits, 10, 64)
-	text, known := s[id]
-	if err != nil || !known {
+	var found ConfluentSchema
+	if digits, ok := strings.CutPrefix(r.URL.Path, "/schemas/ids/"); ok {
+		if id, err := strconv.ParseInt(digits, 10, 64); err == nil {
+			found = s[id]
+		}
+	} else if path, ok := strings.CutPrefix(r.URL.Path, "/subjects/"); ok {
+		subject, version, _ := strings.Cut(path, "/versions/")
+		if n, err := strconv.ParseInt(version, 10, 64); err == nil {
+			found = s.version(subject, n)
+		}
+	}
+	if found.Schema == "" {
 		answer(w, http.StatusNotFound, map[string]any{"error_code": 40403, "message": "Schema not found"})
 		return
 	}
-	answer(w, http.StatusOK, map[string]any{"schema": text, "schemaType": "PROTOBUF"})
+	found.Type = "PROTOBUF"
+	answer(w, http.StatusOK, found)
 }

@@ -32,8 +32,9 @@ func (r *reading) protoValues(c *protoCursor, m *protoMessage, mode protoMode) (
 		if err != nil {
 			return nil, err
 		}
-		i, ok := next, true
+		i := next
 		if i >= len(m.fields) || m.fields[i].number != num {
+			var ok bool
 			if i, ok = m.index[num]; !ok {
 				return nil, &syntaxError{at, fmt.Sprintf("a field number %d, which the schema does not have,", num)}
 			}

@@ -51,6 +51,7 @@ func numberOf(s string) debezium.Value { return debezium.Value{Kind: debezium.Nu
 func wordOf(s string) debezium.Value   { return debezium.Value{Kind: debezium.StringValue, Text: s} }
 func rawOf(s string) debezium.Value    { return debezium.Value{Kind: debezium.BytesValue, Text: s} }
 func booleanOf(n int64) debezium.Value { return debezium.Value{Kind: debezium.BoolValue, Num: n} }
+
 func unsetOr(v debezium.Value) debezium.Value {
 	return debezium.Value{Kind: debezium.Unset, List: &debezium.List{Values: []debezium.Value{v}}}
 }

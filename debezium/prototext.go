@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/bufbuild/protocompile/ast"
@@ -25,6 +24,7 @@ type protoType struct {
 	entry    bool // of a map
 	fields   []protoDecl
 	children []*protoType
+	indexed  []*protoType // children without those that stand for maps, which have no place in a record's indexes
 	enums    []string
 }
 
@@ -150,6 +150,9 @@ func (b *protoBuilder) message(m *descriptorpb.DescriptorProto, parent *protoTyp
 			return nil, err
 		}
 		t.children = append(t.children, child)
+		if !child.entry {
+			t.indexed = append(t.indexed, child)
+		}
 	}
 	for _, f := range m.GetField() {
 		t.fields = append(t.fields, b.field(f))
@@ -260,12 +263,11 @@ func (s *protoSyntax) at(indexes []int32) (*protoType, error) {
 	types := s.types
 	var t *protoType
 	for _, i := range indexes {
-		types = slices.DeleteFunc(slices.Clone(types), func(t *protoType) bool { return t.entry })
 		if i < 0 || int(i) >= len(types) {
 			return nil, fmt.Errorf("the message indexes %v name none of its types", indexes)
 		}
 		t = types[i]
-		types = t.children
+		types = t.indexed
 	}
 	return t, nil
 }

@@ -124,6 +124,9 @@ func between(tb testing.TB, value []byte, from, to string) string {
 // wideBatch returns n records of a wide table, each with its own memory, and where their schemas are.
 func wideBatch(tb testing.TB, connector string, columns, n int) (*debezium.Batch, debezium.Schemas) {
 	tb.Helper()
+	if connector == "proto2" {
+		return wideProtobuf(tb, columns, n)
+	}
 	w := newWide(tb, connector, columns)
 	p := debezium.Partition{Topic: connector + ".shop.wide"}
 	batch := &debezium.Batch{Partition: p, Records: make([]debezium.Record, n)}
@@ -290,7 +293,7 @@ func TestWideRowsAreTheSameInEveryFormat(t *testing.T) {
 	if len(want) != records {
 		t.Fatalf("%d rows, not %d", len(want), records)
 	}
-	for _, connector := range []string{"bare", "flat", "avro"} {
+	for _, connector := range []string{"bare", "flat", "avro", "proto2"} {
 		if got := rows(connector); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %v, not %v", connector, got, want)
 		}

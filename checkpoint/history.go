@@ -224,10 +224,10 @@ func (v *version) describes(s *debezium.Shape) bool {
 	return true
 }
 
-// adjusted says whether a column's name, adjusted for Avro, is field.
+// adjusted says whether a column's name, adjusted for Avro or Protobuf, is field.
 func (v *version) adjusted(field string) bool {
 	for i := range v.table.Columns {
-		if c := v.table.Columns[i].Name; debezium.AvroName(c, false) == field || debezium.AvroUnicodeName(c) == field {
+		if c := v.table.Columns[i].Name; debezium.Adjusts(c, field) {
 			return true
 		}
 	}

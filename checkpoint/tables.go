@@ -355,7 +355,7 @@ func (t *tables) widened(ctx context.Context, name sourceTable, table *schema.Ta
 
 // sameColumn says whether a target's column is meant by a source's name.
 func sameColumn(target, source string) bool {
-	return strings.EqualFold(target, source) || debezium.AvroName(target, false) == source || debezium.AvroUnicodeName(target) == source
+	return strings.EqualFold(target, source) || debezium.Adjusts(target, source)
 }
 
 // topicOf is where the table's rows are: as they were seen, or as Debezium names topics.

@@ -206,7 +206,7 @@ func (c *avroCursor) enum(n *avroNode, v *Value) error {
 // maxFloatText bounds the text of a double.
 const maxFloatText = 32
 
-// avroFloat makes a number's shortest text that reads back as the same number, as JSON has it.
+// avroFloat moves c over a float or a double.
 func (r *reading) avroFloat(c *avroCursor, n *avroNode, v *Value) error {
 	size, bits := 4, 32
 	if n.kind == avroDouble {
@@ -224,17 +224,23 @@ func (r *reading) avroFloat(c *avroCursor, n *avroNode, v *Value) error {
 	if bits == 32 {
 		x = float64(math.Float32frombits(uint32(u)))
 	}
+	r.floatValue(v, x, bits)
+	return nil
+}
+
+// floatValue makes a number's shortest text that reads back as the same number, as JSON has it.
+func (r *reading) floatValue(v *Value, x float64, bits int) {
 	v.Kind = NumberValue
 	switch {
 	case x != x:
 		v.Text = "NaN"
-		return nil
+		return
 	case math.IsInf(x, 0):
 		v.Text = "Infinity"
 		if x < 0 {
 			v.Text = "-Infinity"
 		}
-		return nil
+		return
 	}
 	if cap(r.text)-len(r.text) < maxFloatText {
 		r.text = make([]byte, 0, textSlab)
@@ -245,7 +251,6 @@ func (r *reading) avroFloat(c *avroCursor, n *avroNode, v *Value) error {
 		r.text = append(r.text, ".0"...) // as Java writes it: a fraction says that it is no integer
 	}
 	v.Text = text(r.text[start:])
-	return nil
 }
 
 func isDigits(b []byte) bool {

@@ -16,8 +16,8 @@ import (
 // oneSchema is a registry that has one schema under every id.
 type oneSchema string
 
-func (s oneSchema) Schema(context.Context, debezium.SchemaID, string) (string, error) {
-	return string(s), nil
+func (s oneSchema) Schema(context.Context, debezium.SchemaID, string) (debezium.Registered, error) {
+	return debezium.Registered{Format: debezium.Avro, Text: string(s)}, nil
 }
 
 // decodeAvro decodes a value twice with one Decoder, as bytes after Confluent's prefix.

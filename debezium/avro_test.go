@@ -204,9 +204,9 @@ type askedSchemas struct {
 	ids  []debezium.SchemaID
 }
 
-func (s *askedSchemas) Schema(_ context.Context, id debezium.SchemaID, _ string) (string, error) {
+func (s *askedSchemas) Schema(_ context.Context, id debezium.SchemaID, _ string) (debezium.Registered, error) {
 	s.ids = append(s.ids, id)
-	return s.text, s.err
+	return debezium.Registered{Format: debezium.Avro, Text: s.text}, s.err
 }
 
 // TestRegistryThatFailsIsNotABadRecord: it may answer the next time, and then the record is read.
@@ -217,7 +217,7 @@ func TestRegistryThatFailsIsNotABadRecord(t *testing.T) {
 	batch := &debezium.Batch{Partition: shopItems, Records: []debezium.Record{{Partition: shopItems, Offset: 7, Value: append([]byte{0, 0, 0, 0, 1}, avroCreate("\x02")...)}}}
 	_, err := d.DecodeBatchContext(t.Context(), batch)
 	var bad *debezium.RecordError
-	if err == nil || errors.As(err, &bad) || !strings.Contains(err.Error(), "s.shop.items[3] offset 7: the value: its Avro schema 1: connection refused") {
+	if err == nil || errors.As(err, &bad) || !strings.Contains(err.Error(), "s.shop.items[3] offset 7: the value: its schema 1: connection refused") {
 		t.Fatalf("got error %v, want one of the registry that names the record", err)
 	}
 	asked.text, asked.err = avroEnvelope(`{"name":"f","type":"int"}`), nil

@@ -15,7 +15,7 @@ import (
 // headers. Its events/s and ns/event are by the processor's time, which is one core's and includes the collection of garbage;
 // MB/s are by the clock, and mean little while other work is done.
 func BenchmarkDecode(b *testing.B) {
-	for _, format := range []struct{ name, recorded string }{{"json-schema", "plain"}, {"json", "bare"}, {"flattened", "flat"}, {"avro", "avro"}} {
+	for _, format := range []struct{ name, recorded string }{{"json-schema", "plain"}, {"json", "bare"}, {"flattened", "flat"}, {"avro", "avro"}, {"protobuf", "proto2"}} {
 		for _, columns := range []int{4, 16, 64} {
 			b.Run(fmt.Sprintf("format=%s/columns=%d", format.name, columns), func(b *testing.B) {
 				batch, schemas := wideBatch(b, format.recorded, columns, 500)

@@ -27,14 +27,14 @@ type DecoderConfig struct {
 	FieldPrefix, HeaderPrefix string
 	// Format is what keys and values are; with Auto each says it for itself.
 	Format Format
-	// Schemas is where the schemas of Avro records are; nil: nowhere, and such a record is an error.
+	// Schemas is where the schemas of Avro and Protobuf records are; nil: nowhere, and such a record is an error.
 	Schemas Schemas
 	// Chose is called at the first record of a topic in each format that Format: Auto finds there; may be nil. It is
 	// called by the goroutine that decodes.
 	Chose func(topic string, f Format)
 }
 
-// Decoder turns records into events. Messages may be JSON with a schema, JSON without one, or Avro with a schema
+// Decoder turns records into events. Messages may be JSON with a schema, JSON without one, or Avro or Protobuf with a schema
 // registry, each record for itself. It is safe for concurrent use; a batch is decoded by one goroutine.
 //
 // It remembers the schemas that it has parsed, by their bytes or their ids, and the rows without a schema that it has
@@ -50,8 +50,8 @@ type Decoder struct {
 	mu        sync.RWMutex
 	messages  map[string]*message // by the schema's bytes
 	size      int                 // bytes of the keys of messages
-	avros     map[SchemaID]*avroSchema
-	avroNodes int // types in avros
+	known     map[SchemaID]*registered
+	knownSize int // types and fields in known
 	topics    map[string]*topic
 }
 
@@ -59,7 +59,7 @@ type Decoder struct {
 const (
 	maxMessages     = 4096     // schemas
 	maxMessageBytes = 64 << 20 // bytes of schemas
-	maxAvroMemory   = 1 << 20  // types of Avro schemas
+	maxRegistered   = 1 << 20  // types and fields of a registry's schemas
 	maxRows         = 256      // layouts of rows without a schema, of one topic
 )
 
@@ -69,7 +69,7 @@ type topic struct {
 	recent recent
 	form   topicForm
 	rows   map[string]*layout // layouts of rows without a schema, by their names
-	chose  [Avro + 1]bool     // by format: whether a record was found in it
+	chose  [Protobuf + 1]bool // by format: whether a record was found in it
 	flats  map[*layout]*flatLayout
 }
 
@@ -80,8 +80,8 @@ const recentMessages = 8
 // recent is what the last records of a topic were like, and the next ones most likely are.
 type recent struct {
 	keys, values       [recentMessages]*message // the last used first
-	avros              [4]knownAvro             // a ring: those of keys and of values
-	nextAvro           int
+	registered         [4]knownSchema           // a ring: those of keys and of values
+	nextRegistered     int
 	key, before, after *layout // of rows without a schema
 	flatGuess          *layout // of a row without a schema and without an envelope
 	source             Source
@@ -91,8 +91,8 @@ type recent struct {
 	run                string
 	names              [4][]string // of structs within rows; a ring
 	nextName           int
-	rowValues          int            // of a record's rows, on the average
-	chose              [Avro + 1]bool // what the topic's chose is known to be
+	rowValues          int                // of a record's rows, on the average
+	chose              [Protobuf + 1]bool // what the topic's chose is known to be
 }
 
 // NewDecoder returns a Decoder.
@@ -108,7 +108,7 @@ func NewDecoder(c DecoderConfig) *Decoder {
 		schemas:     c.Schemas,
 		onChoice:    c.Chose,
 		messages:    map[string]*message{},
-		avros:       map[SchemaID]*avroSchema{},
+		known:       map[SchemaID]*registered{},
 		topics:      map[string]*topic{},
 	}
 }

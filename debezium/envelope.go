@@ -22,11 +22,11 @@ func (r *reading) event(ctx context.Context, records []Record, events []Event, r
 	r.stack, r.names = r.stack[:0], r.names[:0]
 	e.Partition, e.Offset = record.Partition, record.Offset
 	e.Bytes = len(record.Key) + len(record.Value)
-	var ids apicurioIDs
+	var ids headerIDs
 	for i := range record.Headers {
 		h := &record.Headers[i]
 		e.Bytes += len(h.Key) + len(h.Value)
-		if r.format != JSON && strings.HasPrefix(h.Key, apicurio) {
+		if r.format != JSON && (strings.HasPrefix(h.Key, apicurio) || strings.HasSuffix(h.Key, "_schema_id")) {
 			if err := ids.read(h); err != nil {
 				return err
 			}
@@ -75,15 +75,18 @@ func (r *reading) event(ctx context.Context, records []Record, events []Event, r
 }
 
 // messageKey decodes a record's key and returns its layout; nil if there is none.
-func (r *reading) messageKey(ctx context.Context, data []byte, id SchemaID, e *Event) (*layout, error) {
+func (r *reading) messageKey(ctx context.Context, data []byte, id headerID, e *Event) (*layout, error) {
 	if data == nil {
 		return nil, nil
 	}
-	if s, rest, err := r.avro(ctx, data, id); s != nil || err != nil {
-		if err != nil {
+	if s, rest, err := r.lookUp(ctx, data, id); s != nil || err != nil {
+		switch {
+		case err != nil:
 			return nil, err
+		case s.proto != nil:
+			return r.protoKey(s.proto, rest, e)
 		}
-		return r.avroKey(s, rest, e)
+		return r.avroKey(s.avro, rest, e)
 	}
 	m, c, err := r.unwrap(data, &r.recent.keys)
 	if err != nil {
@@ -182,12 +185,15 @@ type payload struct {
 // messageValue decodes a record's value. It reports null for a null that has bytes, by which a topic is known to be one of flattened
 // rows: of a delete ExtractNewRecordState leaves the row's schema without a row (delete.tombstone.handling.mode: tombstone), and JSON's
 // converter writes that. Of Debezium's own tombstones it leaves nothing.
-func (r *reading) messageValue(ctx context.Context, record *Record, id SchemaID, e *Event) (null bool, err error) {
-	if s, rest, err := r.avro(ctx, record.Value, id); s != nil || err != nil {
-		if err != nil {
+func (r *reading) messageValue(ctx context.Context, record *Record, id headerID, e *Event) (null bool, err error) {
+	if s, rest, err := r.lookUp(ctx, record.Value, id); s != nil || err != nil {
+		switch {
+		case err != nil:
 			return false, err
+		case s.proto != nil:
+			return false, r.protoMessage(s.proto, rest, record, e)
 		}
-		return r.avroMessage(s, rest, record, e)
+		return r.avroMessage(s.avro, rest, record, e)
 	}
 	m, c, err := r.unwrap(record.Value, &r.recent.values)
 	if err != nil {

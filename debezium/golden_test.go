@@ -18,11 +18,11 @@ var update = flag.Bool("update", false, "write the golden files")
 
 const captures = "../testdata/debezium"
 
-// TestRecordedTopicsDecode decodes every record of connectors with schemas, without, in Avro, and of PostgreSQL, and
+// TestRecordedTopicsDecode decodes every record of connectors with schemas, without, in Avro, in Protobuf, and of PostgreSQL, and
 // compares each event with testdata/<connector>/<topic>.txt.
 func TestRecordedTopicsDecode(t *testing.T) {
 	t.Parallel()
-	for _, connector := range []string{"plain", "bare", "loose", "flat", "pg", "avro", "avroh"} {
+	for _, connector := range []string{"plain", "bare", "loose", "flat", "pg", "avro", "avroh", "proto", "proto2", "protow", "protoflat", "protopg"} {
 		topics, err := debeziumtest.Load(filepath.Join(captures, connector))
 		if err != nil {
 			t.Fatal(err)
@@ -30,7 +30,7 @@ func TestRecordedTopicsDecode(t *testing.T) {
 		for topic, records := range topics {
 			t.Run(topic, func(t *testing.T) {
 				t.Parallel()
-				events, err := debezium.NewDecoder(debezium.DecoderConfig{Schemas: schemas(t)}).DecodeBatch(&debezium.Batch{Partition: records[0].Partition, Records: records})
+				events, err := debezium.NewDecoder(debezium.DecoderConfig{Schemas: schemasOf(t, connector)}).DecodeBatch(&debezium.Batch{Partition: records[0].Partition, Records: records})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -42,6 +42,19 @@ func TestRecordedTopicsDecode(t *testing.T) {
 			})
 		}
 	}
+}
+
+// schemasOf are those of a connector's recorded topics.
+func schemasOf(tb testing.TB, connector string) debezium.Schemas {
+	tb.Helper()
+	if !strings.HasPrefix(connector, "proto") {
+		return schemas(tb)
+	}
+	s, err := debeziumtest.LoadConfluent(filepath.Join(captures, "registry", "protobuf.jsonl"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
 }
 
 // schemas are those of the recorded Avro topics.
@@ -137,6 +150,8 @@ func printValue(v *debezium.Value) string {
 		return "null"
 	case debezium.Unavailable:
 		return "unavailable"
+	case debezium.Unset:
+		return "null or " + printValue(&v.List.Values[0])
 	case debezium.BoolValue:
 		return fmt.Sprint(v.Num == 1)
 	case debezium.IntValue:

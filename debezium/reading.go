@@ -28,7 +28,9 @@ type reading struct {
 	stack []Value  // elements of the arrays and objects that are being read
 	names []string // and their members' names
 	key   []byte   // scratch for appendNames
-	scrap Value    // and for a field of the source block in Avro
+	scrap Value    // and for a field of the source block in Avro and Protobuf
+
+	budget int // values that a record in Protobuf may still make
 }
 
 // The sizes of slabs.
@@ -434,7 +436,7 @@ func (r *reading) unwrapAny(data []byte, list *[recentMessages]*message) (*messa
 		return nil, bare, nil
 	default:
 		if len(data) > 0 && data[0] == 0 {
-			return nil, bare, errors.New("it begins with byte 0, as Avro by a schema registry does, and not as JSON; see source.format")
+			return nil, bare, errors.New("it begins with byte 0, as Avro and Protobuf by a schema registry do, and not as JSON; see source.format")
 		}
 		return nil, bare, errNotStruct
 	}

@@ -30,7 +30,9 @@ type Field struct {
 	Default  *string           // the default's JSON text
 	Fields   []Field           // of a Struct
 	Items    *Field            // of an Array or Map
-	Meta     bool              // added by ExtractNewRecordState: a column only where the target has one of this name
+	// NoPresence is set in Protobuf where null and the type's zero are sent alike, as nothing: such a value is Unset.
+	NoPresence bool
+	Meta       bool // added by ExtractNewRecordState: a column only where the target has one of this name
 }
 
 // Shape is the ordered fields of a row. Shapes are shared and immutable: the decoder returns the same pointer for the
@@ -63,8 +65,9 @@ const (
 	IntValue                     // Num
 	NumberValue                  // Text: a JSON number that is no int64 (fraction, exponent, larger), or NaN, Infinity, -Infinity
 	StringValue                  // Text, valid UTF-8
-	BytesValue                   // Text: raw bytes. JSON carries bytes as base64 in a StringValue; only Avro makes these
+	BytesValue                   // Text: raw bytes. JSON carries bytes as base64 in a StringValue; only Avro and Protobuf make these
 	ListValue                    // List: an array's elements, a struct's or a map's members
+	Unset                        // of a field with NoPresence: null, or else the one value in List
 )
 
 // Value is one value as it was sent: a primitive of Kafka Connect. Its meaning is given by its Field.

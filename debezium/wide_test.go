@@ -81,10 +81,11 @@ func newWide(tb testing.TB, connector string, columns int) *wide {
 		switch connector {
 		case "avro":
 			w.id = value[:5]
-			w.schema, err = schemas(tb).Schema(tb.Context(), debezium.SchemaID{Kind: debezium.GlobalID, ID: int64(binary.BigEndian.Uint32(value[1:]))}, "")
+			found, err := schemas(tb).Schema(tb.Context(), debezium.SchemaID{Kind: debezium.GlobalID, ID: int64(binary.BigEndian.Uint32(value[1:]))}, "")
 			if err != nil {
 				tb.Fatal(err)
 			}
+			w.schema = found.Text
 			w.tail(tb, value, "\x163.6.1.Final")
 		case "flat":
 			w.schema = between(tb, value, `{"type":"string","optional":true,"field":"__deleted"}`, `},"payload":`)
@@ -123,6 +124,9 @@ func between(tb testing.TB, value []byte, from, to string) string {
 // wideBatch returns n records of a wide table, each with its own memory, and where their schemas are.
 func wideBatch(tb testing.TB, connector string, columns, n int) (*debezium.Batch, debezium.Schemas) {
 	tb.Helper()
+	if connector == "proto2" {
+		return wideProtobuf(tb, columns, n)
+	}
 	w := newWide(tb, connector, columns)
 	p := debezium.Partition{Topic: connector + ".shop.wide"}
 	batch := &debezium.Batch{Partition: p, Records: make([]debezium.Record, n)}
@@ -222,11 +226,12 @@ type wideSchemas struct{ value string }
 
 const wideKey = 1
 
-func (s wideSchemas) Schema(_ context.Context, id debezium.SchemaID, _ string) (string, error) {
+func (s wideSchemas) Schema(_ context.Context, id debezium.SchemaID, _ string) (debezium.Registered, error) {
+	text := s.value
 	if id.ID == wideKey {
-		return `{"type":"record","name":"Key","namespace":"avro.shop.wide","fields":[{"name":"column_00","type":"long"}]}`, nil
+		text = `{"type":"record","name":"Key","namespace":"avro.shop.wide","fields":[{"name":"column_00","type":"long"}]}`
 	}
-	return s.value, nil
+	return debezium.Registered{Format: debezium.Avro, Text: text}, nil
 }
 
 // avroSchema puts the wide table's columns into the recorded schema.
@@ -288,7 +293,7 @@ func TestWideRowsAreTheSameInEveryFormat(t *testing.T) {
 	if len(want) != records {
 		t.Fatalf("%d rows, not %d", len(want), records)
 	}
-	for _, connector := range []string{"bare", "flat", "avro"} {
+	for _, connector := range []string{"bare", "flat", "avro", "proto2"} {
 		if got := rows(connector); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %v, not %v", connector, got, want)
 		}

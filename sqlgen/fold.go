@@ -293,6 +293,8 @@ func valueText(v debezium.Value) string {
 		return v.Text
 	case debezium.BytesValue:
 		return fmt.Sprintf("%x", v.Text[:min(len(v.Text), maxKeyText)])
+	case debezium.Unset:
+		return valueText(v.List.Values[0])
 	}
 	return "?"
 }

@@ -47,6 +47,7 @@ const maxPlans = 256
 type plan struct {
 	field   []int // -1: the shape has no such field
 	encoder []Encoder
+	unset   []unset
 	filled  [][]byte // where there is no field, what the row has in the column all the same; nil: nothing
 }
 
@@ -123,7 +124,7 @@ func (t *Target) refuse(class Class, column string, err error) *RowError {
 }
 
 // column finds the written column for a source's name: the same name first, then one that differs in case only if
-// there is just one, then one whose name Debezium adjusts to this one for Avro. It returns -1 for a generated column.
+// there is just one, then one whose name is adjusted to this one for Avro or Protobuf. It returns -1 for a generated column.
 func (t *Target) column(name string) (int, *RowError) {
 	short := t.dialect.ShortName(name)
 	match := t.match(func(c string) bool { return c == short })
@@ -131,7 +132,7 @@ func (t *Target) column(name string) (int, *RowError) {
 		match = t.match(func(c string) bool { return strings.EqualFold(c, short) })
 	}
 	if len(match) == 0 {
-		match = t.match(func(c string) bool { return adjustsTo(c, name) })
+		match = t.match(func(c string) bool { return debezium.Adjusts(c, name) })
 	}
 	switch len(match) {
 	case 0:
@@ -157,7 +158,7 @@ func (t *Target) plan(s *debezium.Shape) (*plan, *RowError) {
 	if p := t.plans[s]; p != nil {
 		return p, nil
 	}
-	p := &plan{field: make([]int, len(t.Columns)), encoder: make([]Encoder, len(t.Columns))}
+	p := &plan{field: make([]int, len(t.Columns)), encoder: make([]Encoder, len(t.Columns)), unset: make([]unset, len(t.Columns))}
 	for i := range p.field {
 		p.field[i] = -1
 	}
@@ -193,6 +194,7 @@ func (t *Target) planField(p *plan, s *debezium.Shape, i int) *RowError {
 		return t.refused(t.Columns[c].Name, refusal)
 	}
 	p.field[c], p.encoder[c] = i, t.notice(f, source, c, enc)
+	p.unset[c] = t.unsetOf(source, c)
 	return nil
 }
 
@@ -266,7 +268,7 @@ func (t *Target) sourceName(field string) (string, *RowError) {
 	name := field
 	for i := range w.Columns {
 		switch c := w.Columns[i].Name; {
-		case !adjustsTo(c, field):
+		case !debezium.Adjusts(c, field):
 		case name != field:
 			return "", t.refuse(AmbiguousColumn, field, fmt.Errorf("the source's columns %q and %q are both called so in the event", name, c))
 		default:
@@ -283,11 +285,6 @@ func (t *Target) later(column string) (string, bool) {
 	}
 	name, ok := t.config.Later[column]
 	return name, ok
-}
-
-// adjustsTo says whether Debezium calls a column of this name field, in one of its modes for Avro.
-func adjustsTo(column, field string) bool {
-	return debezium.AvroName(column, false) == field || debezium.AvroUnicodeName(column) == field
 }
 
 func (t *Target) witness(field string) schema.Type {
@@ -319,7 +316,13 @@ func (t *Target) encode(dst []byte, r debezium.Row) ([]byte, *RowError) {
 			dst = appendLength(dst, UnsentLength)
 			continue
 		}
-		if dst, err = t.encodeValue(dst, c, p.encoder[c], &r.Values[f]); err != nil {
+		v := &r.Values[f]
+		if v.Kind == debezium.Unset {
+			if v, err = t.settle(p, c, v); err != nil {
+				return dst, err
+			}
+		}
+		if dst, err = t.encodeValue(dst, c, p.encoder[c], v); err != nil {
 			return dst, err
 		}
 	}
@@ -362,6 +365,11 @@ func (t *Target) encodeKey(dst []byte, r debezium.Row) (out []byte, ok bool, err
 			return dst, false, nil
 		}
 		v := &r.Values[f]
+		if v.Kind == debezium.Unset {
+			if v, err = t.settle(p, c, v); err != nil {
+				return dst, false, err
+			}
+		}
 		if v.Kind <= debezium.Unavailable {
 			return dst, false, nil
 		}

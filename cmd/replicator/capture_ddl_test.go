@@ -56,7 +56,7 @@ func produceWithDDL(t *testing.T, connector, name string) {
 // recordingInto is a run of what produceWithDDL has written, into the database at url.
 func recordingInto(t *testing.T, url, connector, name string) *ddlCapture {
 	t.Helper()
-	server := httptest.NewServer(captureSchemas(t))
+	server := httptest.NewServer(captureSchemas(t, "avro"))
 	t.Cleanup(server.Close)
 	lost, skip := plainLost, "dbz_signal"
 	if connector == "bare" {

@@ -18,7 +18,7 @@ import (
 
 // TestMySQLCapture is TestCapture with MySQL and MariaDB as the target: the source's types come back as they were.
 func TestMySQLCapture(t *testing.T) {
-	schemas := captureSchemas(t)
+	schemas := captureSchemas(t, "avro")
 	registry := httptest.NewServer(schemas)
 	t.Cleanup(registry.Close)
 	for connector := range captures {

@@ -57,13 +57,16 @@ func (s *sampleFindings) column(image *debezium.Shape, col *schema.Column, t *kn
 	}
 	where := t.source + "." + col.Name
 	i := slices.IndexFunc(image.Fields, func(f debezium.Field) bool {
-		return f.Name == col.Name || f.Name == debezium.AvroName(col.Name, false) || f.Name == debezium.AvroUnicodeName(col.Name)
+		return f.Name == col.Name || debezium.Adjusts(col.Name, f.Name)
 	})
 	if i < 0 {
 		s.note("connector/columns", where)
 		return
 	}
 	f := &image.Fields[i]
+	if f.NoPresence && !col.NotNull && col.Type.Kind != schema.Vector {
+		s.note("connector/nulls", where)
+	}
 	want := col.Type
 	if own := f.SourceType(); want.Kind == schema.Float64 || want.Kind == schema.Unknown {
 		want = own
@@ -105,7 +108,9 @@ func (s *sampleFindings) report(f *findings) {
 	warn("connector/position", "", "records do not say where in the source's log they stand, so that what a restarted connector sends again is applied again: {}")
 	fail("connector/before", "set REPLICA IDENTITY FULL (PostgreSQL) or binlog_row_image FULL (MySQL) for the tables, or give them a key (tables: key)",
 		"changes of tables without a key come without the rows' former values, and cannot find their rows: {}")
-	warn("connector/schemaless", "set source.schema_changes, or the converters' schemas.enable to true",
+	warn("connector/nulls", "set value.converter.optional.for.nullables to true on the connector; arrays and maps need Avro or JSON",
+		"Protobuf records do not tell NULL from 0, false or empty, and such a row will be refused: {}")
+	warn("connector/schemaless", "set source.schema_changes, or the converters' schemas.enable to true (JSON)",
 		"records have no schema and there is no schema-change topic: types are taken from the target's tables alone: {}")
 	warn("connector/columns", "see to column.include.list, column.exclude.list, binlog_row_image and include.unknown.datatypes; a column that is not wanted can be excluded here (tables: columns)",
 		"records lack columns of their tables: {}")

@@ -203,8 +203,8 @@ func parseConfig(file string, text []byte, overrides []string, getenv func(strin
 	d.expand(d.root, getenv)
 	root.set(d, d.root, "")
 	d.require(root)
-	if c.Source.Format == "avro" && c.Source.Registry.URL == "" {
-		d.missing("source.registry.url", "source.format: avro needs the registry that the connector uses")
+	if f := c.Source.Format; (f == "avro" || f == "protobuf") && c.Source.Registry.URL == "" {
+		d.missing("source.registry.url", "source.format: "+f+" needs the registry that the connector uses")
 	}
 	if c.Errors.BadRecord == deadLetter && c.Delivery == checkpoint.WriteAhead {
 		d.errs = append(d.errs, configError{where: d.file, line: math.MaxInt, key: "errors.bad_record", msg: "cannot be dead-letter with delivery: write-ahead, " +

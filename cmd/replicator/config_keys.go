@@ -98,7 +98,7 @@ func sourceKeys(c *sourceConfig) section {
 		{name: "transactions", value: word(&c.Transactions)},
 		{name: "deduplicate", value: boolean(&c.Deduplicate)},
 		{name: "start", value: word(&c.Start, startPolicy)},
-		{name: "format", value: oneOf(&c.Format, []string{"auto", "json", "avro"}, "protobuf")},
+		{name: "format", value: oneOf(&c.Format, []string{"auto", "json", "avro", "protobuf"})},
 		{name: "binary", value: oneOf(&c.Binary, []string{"base64", "base64-url-safe", "hex"})},
 		{name: "time_precision", value: oneOf(&c.TimePrecision, []string{"auto", "adaptive", "connect"})},
 		{name: "unavailable_value", value: word(&c.Unavailable, unavailableValue)},

@@ -140,7 +140,7 @@ func TestConfigErrorsOfRequiredKeys(t *testing.T) {
 		{"topics:", "sasl: {mechanism: GSSAPI}\n  topics:", `c.yaml:4: source.sasl.mechanism: "GSSAPI" is not yet served by this version; it must be PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER`},
 		{"topics:", "sasl: {mechanism: scram}\n  topics:", `c.yaml:4: source.sasl.mechanism: "scram" is none of its values; it must be PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER`},
 		{"topics:", "registry: {url: 'http://r', tls: {}}\n  topics:", "c.yaml: source.registry.url: is missing: source.registry.tls needs one that begins with https://"},
-		{"topics:", "format: protobuf\n  topics:", `c.yaml:4: source.format: "protobuf" is not yet served by this version; it must be auto, json or avro`},
+		{"topics:", "format: protobuf\n  topics:", "c.yaml: source.registry.url: is missing: source.format: protobuf needs the registry that the connector uses"},
 		{"topics:", "format: avro\n  topics:", "c.yaml: source.registry.url: is missing: source.format: avro needs the registry that the connector uses"},
 		{"topics:", "deduplicate: perhaps\n  topics:", `c.yaml:4: source.deduplicate: "perhaps" must be true or false`},
 		{"topics:", "registry: {url: 'u:secret@r'}\n  topics:", "c.yaml:4: source.registry.url: must be http://HOST:PORT or https://HOST:PORT, with a path if the registry has one, as in http://127.0.0.1:8080/apis/ccompat/v7"},

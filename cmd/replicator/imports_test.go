@@ -17,7 +17,7 @@ import (
 var allowedImports = map[string][]string{
 	// The chain. Its left half has no network, clock or goroutine, and no driver.
 	"schema":     {},
-	"debezium":   {"schema"},
+	"debezium":   {"schema", "github.com/bufbuild/protocompile", "google.golang.org/protobuf"}, // Protobuf's schemas, and bytes
 	"sqlgen":     {"debezium", "schema"},
 	"txnsink":    {"sqlgen", "schema"},
 	"checkpoint": {"txnsink", "sqlgen", "debezium", "schema", "schema/mysqlddl", "golang.org/x/sync/errgroup"},

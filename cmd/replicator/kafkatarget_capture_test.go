@@ -25,7 +25,7 @@ func TestRecordedStreamsArePublished(t *testing.T) {
 			t.Parallel()
 			name := "published-" + connector
 			produceWithDDL(t, connector, name)
-			server := httptest.NewServer(captureSchemas(t))
+			server := httptest.NewServer(captureSchemas(t, "avro"))
 			t.Cleanup(server.Close)
 			k := &kafkaTarget{broker: caseBroker(t), topic: name + "-changes"}
 			if err := k.broker.CreateTopic(k.topic, 1, nil); err != nil {

@@ -219,6 +219,7 @@ with an error that names table, column, topic, partition, offset and key.
 
 - Times: PostgreSQL holds microseconds. Nanoseconds are cut off towards the past, in keys and values alike; the log counts such
   values by column. A column with fewer digits, as in ` + "`timestamp(3)`" + `, refuses a value with more.
+- Protobuf has the types of a JSON message without a schema: ` + "`docs/protobuf.md`" + `.
 - Integers into a boolean column are true unless they are 0; booleans into an integer column are 1 and 0.
 - A name of a semantic type that is not known here is passed over, and its primitive type counts; the log says so once for
   each column.

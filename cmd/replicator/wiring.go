@@ -134,7 +134,7 @@ func openRegistry(c *config) (*registry.Client, error) {
 }
 
 // formats are the values of source.format.
-var formats = map[string]debezium.Format{"auto": debezium.Auto, "json": debezium.JSON, "avro": debezium.Avro}
+var formats = map[string]debezium.Format{"auto": debezium.Auto, "json": debezium.JSON, "avro": debezium.Avro, "protobuf": debezium.Protobuf}
 
 // openStore opens the pipeline's checkpoints.
 func openStore(ctx context.Context, c *config) (checkpoint.Store, error) {

@@ -53,14 +53,14 @@ func LoadSchemas(file string) (_ Schemas, err error) {
 }
 
 // Schema implements [debezium.Schemas].
-func (s Schemas) Schema(_ context.Context, id debezium.SchemaID, _ string) (string, error) {
+func (s Schemas) Schema(_ context.Context, id debezium.SchemaID, _ string) (debezium.Registered, error) {
 	if id.Kind != debezium.ContentID {
 		id.Kind = debezium.GlobalID
 	}
 	if text, ok := s[id]; ok {
-		return text, nil
+		return debezium.Registered{Format: debezium.Avro, Text: text}, nil
 	}
-	return "", fmt.Errorf("%w: id %v", debezium.ErrNoSchema, id)
+	return debezium.Registered{}, fmt.Errorf("%w: id %v", debezium.ErrNoSchema, id)
 }
 
 // compatible is where Confluent's API has schemas by id.

@@ -118,22 +118,32 @@ func (c *Client) decide(ids Numbering) {
 // closeness says how much a schema is one for a topic by its name: Debezium names the schemas of a table's topic after
 // the topic, and those of its other topics after itself.
 func closeness(schema, topic string) int {
-	var s struct {
-		Connect   string `json:"connect.name"`
-		Namespace string `json:"namespace"`
-	}
-	if json.Unmarshal([]byte(schema), &s) != nil {
-		return 0
-	}
-	namespace := s.Namespace
-	if i := strings.LastIndexByte(s.Connect, '.'); i >= 0 {
-		namespace = s.Connect[:i]
-	}
+	namespace := namespaceOf(schema)
 	switch {
-	case namespace == topic || namespace == debezium.AvroName(topic, true):
+	case namespace != "" && (namespace == topic || namespace == debezium.AvroName(topic, true)):
 		return 2
 	case strings.HasPrefix(namespace, "io.debezium.connector."):
 		return 1
 	}
 	return 0
+}
+
+// namespaceOf is what a schema's name begins with: Avro's namespace, Protobuf's package.
+func namespaceOf(schema string) string {
+	if formatOf(schema) == debezium.Protobuf {
+		_, rest, _ := strings.Cut(schema, "\npackage ")
+		name, _, _ := strings.Cut(rest, ";")
+		return name
+	}
+	var s struct {
+		Connect   string `json:"connect.name"`
+		Namespace string `json:"namespace"`
+	}
+	if json.Unmarshal([]byte(schema), &s) != nil {
+		return ""
+	}
+	if i := strings.LastIndexByte(s.Connect, '.'); i >= 0 {
+		return s.Connect[:i]
+	}
+	return s.Namespace
 }

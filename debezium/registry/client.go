@@ -87,25 +87,25 @@ func New(c Config) (*Client, error) {
 }
 
 // Schema implements [debezium.Schemas]. It tries again for some seconds while the registry cannot be reached, or fails.
-func (c *Client) Schema(ctx context.Context, id debezium.SchemaID, topic string) (string, error) {
+func (c *Client) Schema(ctx context.Context, id debezium.SchemaID, topic string) (debezium.Registered, error) {
 	delay := firstDelay
 	for attempt := 1; ; attempt++ {
-		text, err := c.once(ctx, id, topic)
+		found, err := c.once(ctx, id, topic)
 		var failed *answerError
 		var untrusted *untrustedError
 		switch {
 		case err == nil, ctx.Err() != nil, attempt == attempts:
-			return text, err
+			return found, err
 		case errors.Is(err, debezium.ErrNoSchema) && attempt == unknownAttempts:
-			return "", err
+			return debezium.Registered{}, err
 		case errors.As(err, &failed) && !failed.passes(), errors.As(err, &untrusted):
-			return "", err
+			return debezium.Registered{}, err
 		}
 		wait := time.NewTimer(delay)
 		select {
 		case <-ctx.Done():
 			wait.Stop()
-			return "", err
+			return debezium.Registered{}, err
 		case <-wait.C:
 		}
 		delay = min(2*delay, lastDelay)
@@ -123,44 +123,35 @@ func (c *Client) Probe(ctx context.Context) error {
 }
 
 // once asks for a schema.
-func (c *Client) once(ctx context.Context, id debezium.SchemaID, topic string) (string, error) {
+func (c *Client) once(ctx context.Context, id debezium.SchemaID, topic string) (debezium.Registered, error) {
 	base, err := c.own(ctx)
-	switch {
-	case err != nil:
-		return "", err
-	case base == nil && id.Kind == debezium.WireID:
-		answer, err := c.ask(ctx, c.base, fmt.Sprintf("/schemas/ids/%d", id.ID))
-		if err != nil {
-			return "", unknown(err)
-		}
-		return confluent(answer)
-	case base == nil:
-		return "", fmt.Errorf("%w: only Apicurio has such ids, and there is none at %s", debezium.ErrNoSchema, c.base)
-	case id.Kind == debezium.GlobalID:
-		return c.numbered(ctx, base, GlobalIDs, id.ID)
-	case id.Kind == debezium.ContentID:
-		return c.numbered(ctx, base, ContentIDs, id.ID)
+	if err != nil {
+		return debezium.Registered{}, err
 	}
-	return c.either(ctx, base, id.ID, topic)
+	if base == nil {
+		if id.Kind == debezium.WireID {
+			return c.confluent(ctx, id.ID)
+		}
+		return debezium.Registered{}, fmt.Errorf("%w: only Apicurio has such ids, and there is none at %s", debezium.ErrNoSchema, c.base)
+	}
+	var text string
+	switch id.Kind {
+	case debezium.GlobalID:
+		text, err = c.numbered(ctx, base, GlobalIDs, id.ID)
+	case debezium.ContentID:
+		text, err = c.numbered(ctx, base, ContentIDs, id.ID)
+	default:
+		text, err = c.either(ctx, base, id.ID, topic)
+	}
+	return debezium.Registered{Format: formatOf(text), Text: text}, err
 }
 
-// confluent takes the schema out of an answer of Confluent's API.
-func confluent(answer []byte) (string, error) {
-	var a struct {
-		Schema     string            `json:"schema"`
-		SchemaType string            `json:"schemaType"` // left out for Avro
-		References []json.RawMessage `json:"references"`
+// formatOf tells a schema's format where the registry does not: Avro's are JSON.
+func formatOf(text string) debezium.Format {
+	if text = strings.TrimSpace(text); text == "" || strings.ContainsRune("{[\"", rune(text[0])) {
+		return debezium.Avro
 	}
-	if err := json.Unmarshal(answer, &a); err != nil {
-		return "", fmt.Errorf("the schema registry's answer: %w", err)
-	}
-	switch {
-	case a.SchemaType != "" && a.SchemaType != "AVRO":
-		return "", fmt.Errorf("%w: the schema is one of type %q", debezium.ErrNoSchema, a.SchemaType)
-	case len(a.References) > 0:
-		return "", fmt.Errorf("%w: the schema refers to other subjects, which Kafka Connect's do not", debezium.ErrNoSchema)
-	}
-	return a.Schema, nil
+	return debezium.Protobuf
 }
 
 // client returns what sends requests as TLS says now.

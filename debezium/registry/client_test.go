@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -64,14 +65,15 @@ func TestConfluentAnswers(t *testing.T) {
 		{`{"schema":"\"int\"","schemaType":"AVRO","references":[]}`, wire(7), `"int"`},
 		{`{"schema":"\"int\""}`, wire(8), `404 Not Found to http://`},
 		{`{"schema":"\"int\""}`, wire(8), `("Schema 8 not found"); is source.registry.url the registry`},
-		{`{"schema":"syntax","schemaType":"PROTOBUF"}`, wire(7), `of type "PROTOBUF"`},
+		{`{"schema":"{}","schemaType":"JSON"}`, wire(7), `of type "JSON"`},
 		{`{"schema":"\"a.B\"","references":[{"name":"a.B"}]}`, wire(7), "refers to other subjects"},
 		{`{"schema":"\"int\""}`, debezium.SchemaID{Kind: debezium.LongID, ID: 7}, "only Apicurio has such ids"},
 		{`{"schema":"\"int\""}`, debezium.SchemaID{Kind: debezium.GlobalID, ID: 7}, "only Apicurio has such ids"},
 		{strings.Repeat(" ", 17<<20), wire(7), "more than 16777216 bytes"},
 	} {
 		client := serve(t, registry.Config{URL: "http://SERVER/base/"}, confluent(c.body))
-		got, err := client.Schema(t.Context(), c.id, "t")
+		found, err := client.Schema(t.Context(), c.id, "t")
+		got := found.Text
 		if err != nil {
 			if got = err.Error(); !errors.Is(err, debezium.ErrNoSchema) {
 				t.Errorf("%.60s: got error %v, want one that is ErrNoSchema", c.body, err)
@@ -80,6 +82,78 @@ func TestConfluentAnswers(t *testing.T) {
 		if !strings.Contains(got, c.want) {
 			t.Errorf("%.60s: got %s, want %s", c.body, got, c.want)
 		}
+	}
+}
+
+// TestProtobufBringsWhatItRefersTo: files refer to files, and two to the same.
+func TestProtobufBringsWhatItRefersTo(t *testing.T) {
+	t.Parallel()
+	answers := map[string]string{
+		"/base/schemas/ids/7":                 `{"schema":"main","schemaType":"PROTOBUF","references":[{"name":"a/b.proto","subject":"a/b.proto","version":2},{"name":"c.proto","subject":"c","version":1}]}`,
+		"/base/subjects/a/b.proto/versions/2": `{"schema":"b","schemaType":"PROTOBUF","references":[{"name":"c.proto","subject":"c","version":1}]}`,
+		"/base/subjects/c/versions/1":         `{"schema":"c","schemaType":"PROTOBUF"}`,
+		"/base/schemas/ids/8":                 `{"schema":"main","schemaType":"PROTOBUF","references":[{"name":"gone","subject":"gone","version":1}]}`,
+	}
+	client := serve(t, registry.Config{URL: "http://SERVER/base"}, func(w http.ResponseWriter, r *http.Request) {
+		body, ok := answers[r.URL.Path]
+		if strings.HasPrefix(r.URL.Path, "/base/subjects/a") && r.URL.EscapedPath() != "/base/subjects/a%2Fb.proto/versions/2" {
+			ok = false // a slash within a subject is no slash of the path
+		}
+		if !ok {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		if _, err := w.Write([]byte(body)); err != nil {
+			t.Error(err)
+		}
+	})
+	want := debezium.Registered{Format: debezium.Protobuf, Text: "main", Imports: map[string]string{"a/b.proto": "b", "c.proto": "c"}}
+	if got, err := client.Schema(t.Context(), wire(7), "t"); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, error %v, want %+v", got, err, want)
+	}
+	if _, err := client.Schema(t.Context(), wire(8), "t"); !errors.Is(err, debezium.ErrNoSchema) || !strings.Contains(err.Error(), `what it refers to as "gone"`) {
+		t.Errorf("got error %v, want one that is ErrNoSchema and names what is gone", err)
+	}
+}
+
+// TestReferencesHaveABound: a registry that answers with ever more of them is not asked for ever.
+func TestReferencesHaveABound(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	client := serve(t, registry.Config{URL: "http://SERVER"}, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/apis/") {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		n := asked.Add(1)
+		if _, err := fmt.Fprintf(w, `{"schema":"","schemaType":"PROTOBUF","references":[{"name":"%d","subject":"s","version":1}]}`, n); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := client.Schema(t.Context(), wire(7), "t"); !errors.Is(err, debezium.ErrNoSchema) || !strings.Contains(err.Error(), "more than 100 others") {
+		t.Errorf("got error %v, want one of the bound", err)
+	}
+}
+
+// TestApicuriosProtobufIsKnownByItsText: its own API does not say what a schema is.
+func TestApicuriosProtobufIsKnownByItsText(t *testing.T) {
+	t.Parallel()
+	answers := map[string]string{
+		"/apis/registry/v2/system/info":      `{"name":"Apicurio Registry (In Memory)"}`,
+		"/apis/registry/v2/ids/globalIds/7":  "syntax = \"proto3\";\npackage b.shop.t;\n",
+		"/apis/registry/v2/ids/contentIds/7": "syntax = \"proto3\";\npackage a.shop.t;\n",
+	}
+	client := serve(t, registry.Config{URL: "http://SERVER/apis/ccompat/v7"}, func(w http.ResponseWriter, r *http.Request) {
+		body, ok := answers[r.URL.Path]
+		if !ok {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		if _, err := w.Write([]byte(body)); err != nil {
+			t.Error(err)
+		}
+	})
+	want := debezium.Registered{Format: debezium.Protobuf, Text: answers["/apis/registry/v2/ids/contentIds/7"]}
+	if got, err := client.Schema(t.Context(), wire(7), "a.shop.t"); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, error %v, want %+v", got, err, want)
 	}
 }
 
@@ -93,8 +167,8 @@ func TestFailingRegistryIsAskedAgain(t *testing.T) {
 		}
 		confluent(`{"schema":"\"int\""}`)(w, r)
 	})
-	if got, err := client.Schema(t.Context(), wire(7), "t"); got != `"int"` {
-		t.Errorf("got %s, error %v", got, err)
+	if got, err := client.Schema(t.Context(), wire(7), "t"); got.Text != `"int"` {
+		t.Errorf("got %+v, error %v", got, err)
 	}
 }
 
@@ -165,15 +239,15 @@ func TestOwnAuthority(t *testing.T) {
 		got, err := client.Schema(t.Context(), wire(7), "t")
 		var permanent interface{ Permanent() bool }
 		switch {
-		case c.want == "" && (err != nil || got != `"int"`):
-			t.Errorf("%s: got %s, error %v", name, got, err)
+		case c.want == "" && (err != nil || got.Text != `"int"`):
+			t.Errorf("%s: got %+v, error %v", name, got, err)
 		case c.want != "" && (!errors.As(err, &permanent) || !permanent.Permanent() || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%s: got error %v, want a permanent one with %q", name, err, c.want)
 		}
 	}
 }
 
-func second(_ string, err error) error { return err }
+func second(_ debezium.Registered, err error) error { return err }
 
 func TestURLMustBeHTTP(t *testing.T) {
 	t.Parallel()
@@ -227,8 +301,8 @@ func TestApicurioNumbersAreToldApart(t *testing.T) {
 						if !errors.Is(err, debezium.ErrNoSchema) || !strings.Contains(err.Error(), "set source.registry.ids") {
 							t.Errorf("%v: got error %v", q.id, err)
 						}
-					case err != nil || !sameJSON(t, got, q.want):
-						t.Errorf("%v: got %.80s, error %v, want %.80s", q.id, got, err, q.want)
+					case err != nil || !sameJSON(t, got.Text, q.want):
+						t.Errorf("%v: got %.80s, error %v, want %.80s", q.id, got.Text, err, q.want)
 					}
 				}
 			})
@@ -256,8 +330,8 @@ func TestApicurioIsKnownByEitherOfItsNames(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if got, err := client.Schema(t.Context(), wire(7), "a.shop.t"); err != nil || got != `{"namespace":"a.shop.t"}` {
-			t.Errorf("%s: got %s, error %v, want the schema with the global id", name, got, err)
+		if got, err := client.Schema(t.Context(), wire(7), "a.shop.t"); err != nil || got.Text != `{"namespace":"a.shop.t"}` {
+			t.Errorf("%s: got %s, error %v, want the schema with the global id", name, got.Text, err)
 		}
 	}
 }

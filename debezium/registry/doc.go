@@ -1,8 +1,9 @@
-// Package registry asks a schema registry for Avro schemas by id, for package debezium, over the two APIs that
+// Package registry asks a schema registry for Avro and Protobuf schemas by id, for package debezium, over the two APIs that
 // registries have:
 //
 //   - Confluent's (https://docs.confluent.io/platform/current/schema-registry/develop/api.html), GET /schemas/ids/{id},
-//     which Apicurio, Karapace and Redpanda have too;
+//     which Apicurio, Karapace and Redpanda have too, and GET /subjects/{subject}/versions/{version} for what a schema
+//     refers to;
 //   - Apicurio's own, GET /apis/registry/v3/ids/globalIds/{id} and .../contentIds/{id}, or v2.
 //
 // Apicurio numbers schemas twice: a content id for each text, and a global id for each version of each topic's schema.

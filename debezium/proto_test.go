@@ -48,6 +48,7 @@ func listOf(names []string, values ...debezium.Value) debezium.Value {
 
 func integerOf(n int64) debezium.Value { return debezium.Value{Kind: debezium.IntValue, Num: n} }
 func numberOf(s string) debezium.Value { return debezium.Value{Kind: debezium.NumberValue, Text: s} }
+
 func wordOf(s string) debezium.Value   { return debezium.Value{Kind: debezium.StringValue, Text: s} }
 func rawOf(s string) debezium.Value    { return debezium.Value{Kind: debezium.BytesValue, Text: s} }
 func booleanOf(n int64) debezium.Value { return debezium.Value{Kind: debezium.BoolValue, Num: n} }
@@ -127,10 +128,12 @@ func TestProtobufValuesKeepWhatTheConverterTellsOfThem(t *testing.T) {
 		"null or empty array": {"repeated string f = 1; optional string g = 2;", "", debezium.Field{Type: debezium.Array, Items: &debezium.Field{Type: debezium.Any}, NoPresence: true}, unsetOr(listOf(nil))},
 		"map":                 {"map<string, string> f = 1;", "\x0a\x06\x0a\x01k\x12\x01v", debezium.Field{Type: debezium.Map, Items: &debezium.Field{Type: debezium.Any, NoPresence: true}, NoPresence: true}, listOf([]string{"k"}, wordOf("v"))},
 		"map of messages":     {"repeated FEntry f = 1; message FEntry { string key = 1; google.protobuf.StringValue value = 2; }", "\x0a\x03\x0a\x01k", debezium.Field{Type: debezium.Map, Items: &debezium.Field{Type: debezium.Any, Optional: true}, NoPresence: true}, listOf([]string{"k"}, nullValue)},
-		"keywords": {"optional int32 f = 1; int32 message = 2; int32 option = 3; int32 reserved = 4; int32 optional = 5; int32 repeated = 6; int32 oneof = 7; int32 syntax = 8; int32 package = 9; " +
-			"int32 map = 10; int32 int32 = 11; int32 confluent = 12; int32 Value = 13; int32 group = 14; int32 extensions = 15; int32 returns = 16; int32 stream = 17; int32 import = 18; int32 true = 19; " +
-			"int32 max = 20; int32 rpc = 21; int32 to = 22; int32 required = 23; int32 enum = 24; int32 string = 25; int32 service = 26; int32 extend = 27; int32 weak = 28; int32 public = 29; int32 edition = 30; int32 inf = 31;",
-			"\x08\x05", maybe(debezium.Any, ""), integerOf(5)},
+		"keywords": {
+			"optional int32 f = 1; int32 message = 2; int32 option = 3; int32 reserved = 4; int32 optional = 5; int32 repeated = 6; int32 oneof = 7; int32 syntax = 8; int32 package = 9; " +
+				"int32 map = 10; int32 int32 = 11; int32 confluent = 12; int32 Value = 13; int32 group = 14; int32 extensions = 15; int32 returns = 16; int32 stream = 17; int32 import = 18; int32 true = 19; " +
+				"int32 max = 20; int32 rpc = 21; int32 to = 22; int32 required = 23; int32 enum = 24; int32 string = 25; int32 service = 26; int32 extend = 27; int32 weak = 28; int32 public = 29; int32 edition = 30; int32 inf = 31;",
+			"\x08\x05", maybe(debezium.Any, ""), integerOf(5),
+		},
 		"variable decimal":      {"VariableScaleDecimal f = 1; message VariableScaleDecimal { int32 scale = 1; bytes value = 2; }", "\x0a\x03\x12\x01\x0f", debezium.Field{Type: debezium.Struct, Semantic: "io.debezium.data.VariableScaleDecimal", Fields: []debezium.Field{{Name: "scale", NoPresence: true}, {Name: "value", NoPresence: true}}, Optional: true}, listOf([]string{"scale", "value"}, integerOf(0), rawOf("\x0f"))},
 		"struct like a field":   {"GeometryMessage f = 1; message GeometryMessage { bytes wkb = 1; int32 srid = 2; }", "\x0a\x03\x0a\x01\x01", debezium.Field{Type: debezium.Struct, Semantic: "io.debezium.data.geometry.Geometry", Fields: []debezium.Field{{Name: "wkb", NoPresence: true}, {Name: "srid", NoPresence: true}}, Optional: true}, listOf([]string{"wkb", "srid"}, rawOf("\x01"), integerOf(0))},
 		"unavailable text":      {"string f = 1;", "\x0a\x1c__debezium_unavailable_value", unsure(debezium.Any), unsentHere},

@@ -3,11 +3,13 @@ package main
 import (
 	"fmt"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 
 	"replicator/debezium"
 	"replicator/debezium/debeziumtest"
+	"replicator/schema"
 )
 
 // protoItems are the schemas of a table's records, by their ids: of the key, and of values with the converter's default options and with
@@ -113,5 +115,18 @@ func TestCaptureOfNullsThatAreZeros(t *testing.T) {
 	r.stopped(t, code, stderr, "bad_record: table public.customers, column profile, proto.shop.customers[0] offset 1, key id=2", "value.converter.optional.for.nullables")
 	if rows := r.exec(t, "SELECT * FROM customers"); len(rows) > 1 {
 		t.Errorf("%d rows are there, want no more than came before the refused one", len(rows))
+	}
+}
+
+// TestNullsThatAreNotToldAreFound: check warns of the columns in which a row would be refused, and of no other.
+func TestNullsThatAreNotToldAreFound(t *testing.T) {
+	t.Parallel()
+	s := sampleFindings{where: map[string][]string{}}
+	image := &debezium.Shape{Schemaless: true, Fields: []debezium.Field{{Name: "a", NoPresence: true}, {Name: "b", NoPresence: true}, {Name: "c"}, {Name: "v", NoPresence: true}}}
+	for _, c := range []schema.Column{{Name: "a"}, {Name: "b", NotNull: true}, {Name: "c"}, {Name: "v", Type: schema.Type{Kind: schema.Vector}}} {
+		s.column(image, &c, &knownTable{source: "shop.items"})
+	}
+	if want := map[string][]string{"connector/nulls": {"shop.items.a"}}; !reflect.DeepEqual(s.where, want) {
+		t.Errorf("got %v, want %v", s.where, want)
 	}
 }

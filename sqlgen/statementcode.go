@@ -358,6 +358,16 @@ func (d *decoder) count() int {
 	return int(n)
 }
 
+// rows reads how many rows a statement has. They need not follow.
+func (d *decoder) rows() int {
+	n := d.uvarint()
+	if n > math.MaxInt32 {
+		d.fail()
+		return 0
+	}
+	return int(n)
+}
+
 func (d *decoder) bytes() []byte {
 	n := d.count()
 	v := d.rest[:n:n]
@@ -377,7 +387,7 @@ func (d *decoder) fixed(n int) []byte {
 
 func (d *decoder) statement() Statement {
 	s := Statement{Table: schema.Name{Schema: string(d.bytes()), Table: string(d.bytes())}, SQL: string(d.bytes()), Kind: StatementKind(d.byte())}
-	s.Rows, s.Want, s.Scans, s.Exchange = d.count(), d.varint(), d.flag(), d.exchange()
+	s.Rows, s.Want, s.Scans, s.Exchange = d.rows(), d.varint(), d.flag(), d.exchange()
 	for range d.count() {
 		s.Args = append(s.Args, d.arg())
 	}

@@ -98,6 +98,7 @@ func TestArgumentsOfEveryKindSurviveALog(t *testing.T) {
 			Origin: func(i int) Origin { return Origin{Partition: p, Offset: int64(i), Key: "id=1"} },
 		},
 		{Table: schema.Name{Table: "t"}, Kind: TruncateTable, SQL: "TRUNCATE", Want: -1},
+		{Table: schema.Name{Table: "t"}, Kind: DeleteRows, SQL: "DELETE", Rows: 1000, Want: 1000},
 	}
 	sameStatements(t, decoded(t, want), want)
 	if _, err := AppendStatements(nil, []Statement{{Args: []any{struct{}{}}}}); err == nil {
@@ -127,13 +128,11 @@ func FuzzDecodeStatements(f *testing.F) {
 			return
 		}
 		for _, s := range list {
-			for i := range s.Rows {
-				if s.Origin != nil {
-					s.Origin(i)
-				}
-				if s.Slice != nil {
-					s.Slice(i, i+1)
-				}
+			for i := 0; s.Origin != nil && i < s.Rows; i++ {
+				s.Origin(i)
+			}
+			for i := 0; s.Slice != nil && i < s.Rows; i++ {
+				s.Slice(i, i+1)
 			}
 		}
 		sameStatements(t, decoded(t, list), list)

@@ -22,6 +22,11 @@ func column(name, formatType string, more ...func(*schema.Column)) schema.Column
 func notNull(c *schema.Column)       { c.NotNull = true }
 func autoIncrement(c *schema.Column) { c.AutoIncrement = true }
 func generated(c *schema.Column)     { c.Generated = true }
+func domainOf(name string) func(*schema.Column) {
+	base := sqlgen.PostgresType(name)
+	return func(c *schema.Column) { c.Type.Base = &base }
+}
+
 func withDefault(text string) func(*schema.Column) {
 	return func(c *schema.Column) { c.Default = &text }
 }
@@ -48,7 +53,7 @@ CREATE TABLE deferred (id int PRIMARY KEY DEFERRABLE)`)
 			column("b", "numeric(10,2)", notNull), column("a", "bigint", notNull, autoIncrement),
 			column("s", "integer", notNull, autoIncrement, withDefault(`nextval('"Crm"."Odd ""t""_s_seq"'::regclass)`)),
 			column("d", "text", withDefault("'x'::text")), column("g", "integer", generated), column("m", `"Crm".mood`),
-			column("p", "posint", notNull), column("ts", "timestamp(3) without time zone"), column("arr", "real[]"),
+			column("p", "posint", notNull, domainOf("integer")), column("ts", "timestamp(3) without time zone"), column("arr", "real[]"),
 			column("vc", "character varying(20)", notNull),
 		},
 		PrimaryKey: []string{"vc", "a"},

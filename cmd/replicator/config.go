@@ -21,7 +21,7 @@ import (
 	kafkasink "replicator/txnsink/kafka"
 )
 
-// config is a configuration file, checked. Keys that this version does not serve are checked and not kept.
+// config is a configuration file, checked.
 type config struct {
 	Pipeline   string
 	Source     sourceConfig

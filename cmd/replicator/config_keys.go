@@ -25,8 +25,6 @@ import (
 )
 
 // configKeys is every key of the configuration file, in the order of config.example.yaml, and where its value goes.
-// A key whose work this version does not do yet is here all the same: a file that was written for a later version either
-// runs with the same meaning, or is refused with the line that it cannot honour.
 func configKeys(c *config) []key {
 	return []key{
 		{name: "pipeline", value: word(&c.Pipeline, pipelineName), required: "it names the checkpoints and the transactions"},

@@ -137,7 +137,7 @@ func TestConfigErrorsOfRequiredKeys(t *testing.T) {
 		{"topics:", "sasl: {username: u, password: secret}\n  topics:", "c.yaml: source.sasl.mechanism: is missing: the way to log in, it must be PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"},
 		{"topics:", "sasl: {mechanism: OAUTHBEARER, token_url: 'http://h/t', client_id: c, client_secret: secret, tls: {}}\n  topics:", "c.yaml: source.sasl.token_url: is missing: source.sasl.tls needs one that begins with https://"},
 		{"topics:", "sasl: {client_secret: secret}\n  topics:", "c.yaml: source.sasl.mechanism: is missing: the way to log in, it must be PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"},
-		{"topics:", "sasl: {mechanism: GSSAPI}\n  topics:", `c.yaml:4: source.sasl.mechanism: "GSSAPI" is not yet served by this version; it must be PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER`},
+		{"topics:", "sasl: {mechanism: GSSAPI}\n  topics:", `c.yaml:4: source.sasl.mechanism: "GSSAPI" is none of its values; it must be PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER`},
 		{"topics:", "sasl: {mechanism: scram}\n  topics:", `c.yaml:4: source.sasl.mechanism: "scram" is none of its values; it must be PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER`},
 		{"topics:", "registry: {url: 'http://r', tls: {}}\n  topics:", "c.yaml: source.registry.url: is missing: source.registry.tls needs one that begins with https://"},
 		{"topics:", "format: protobuf\n  topics:", "c.yaml: source.registry.url: is missing: source.format: protobuf needs the registry that the connector uses"},

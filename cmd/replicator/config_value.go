@@ -207,18 +207,15 @@ func word(p *string, checks ...func(string) error) scalar {
 	}
 }
 
-// oneOf is one of the served words. Those of later are known, and not served by this version.
-func oneOf[T ~string](p *T, served []T, later ...T) described {
+// oneOf is one of these words.
+func oneOf[T ~string](p *T, values []T) described {
 	return described{func(s string) error {
-		switch {
-		case slices.Contains(served, T(s)):
-			*p = T(s)
-			return nil
-		case slices.Contains(later, T(s)):
-			return fmt.Errorf("is not yet served by this version; %s", mustBe(served))
+		if !slices.Contains(values, T(s)) {
+			return fmt.Errorf("is none of its values; %s", mustBe(values))
 		}
-		return fmt.Errorf("is none of its values; %s", mustBe(served))
-	}, words(served)}
+		*p = T(s)
+		return nil
+	}, words(values)}
 }
 
 func mustBe[T ~string](served []T) string {

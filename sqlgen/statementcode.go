@@ -172,7 +172,7 @@ func appendArg(dst []byte, a any) ([]byte, error) {
 // cutsArrays says whether s.Slice is what sliceArrays does. The first and the last row tell: where an array numbers the
 // elements of another, the last differs.
 func cutsArrays(s *Statement) bool {
-	if s.Slice == nil {
+	if s.Slice == nil || len(s.Args) == 0 {
 		return false
 	}
 	for _, i := range []int{0, s.Rows - 1} {
@@ -253,7 +253,7 @@ func (d *decoder) list() []Statement {
 			return nil
 		}
 		if cuts {
-			if _, ok := sliceArrays(s.Args, s.Rows, 0, s.Rows); !ok || s.Rows < 2 {
+			if _, ok := sliceArrays(s.Args, s.Rows, 0, s.Rows); !ok || s.Rows < 2 || len(s.Args) == 0 {
 				d.fail()
 				return nil
 			}

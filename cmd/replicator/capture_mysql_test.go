@@ -18,10 +18,12 @@ import (
 
 // TestMySQLCapture is TestCapture with MySQL and MariaDB as the target: the source's types come back as they were.
 func TestMySQLCapture(t *testing.T) {
-	schemas := captureSchemas(t, "avro")
-	registry := httptest.NewServer(schemas)
-	t.Cleanup(registry.Close)
+	registries := map[string]string{}
 	for connector := range captures {
+		schemas := captureSchemas(t, connector)
+		registry := httptest.NewServer(schemas)
+		t.Cleanup(registry.Close)
+		registries[connector] = registry.URL + registryPath(connector)
 		produceCapture(t, connector, "mysql", schemas, nil)
 	}
 	onMySQL(t, func(t *testing.T, server *mysqlserver.Server) {
@@ -38,9 +40,9 @@ func TestMySQLCapture(t *testing.T) {
 					c.skip = "(dbz_signal|numbers)"
 				}
 				config := fmt.Sprintf("pipeline: %[1]s\nsource:\n  brokers: [%[2]s]\n  topics: ['mysql-%[4]s\\.shop\\..*']\n  schema_changes: mysql-%[4]s\n"+
-					"  registry: {url: '%[5]s/apis/ccompat/v7'}\n"+
+					"  registry: {url: '%[5]s'}\n"+
 					"target: {url: '%[3]s'}\ntables: [{match: 'shop\\.%[6]s', skip: true}]\nhttp: {listen: ''}\n",
-					name, strings.Join(caseBroker(t).Addrs(), ", "), r.url, connector, registry.URL, c.skip)
+					name, strings.Join(caseBroker(t).Addrs(), ", "), r.url, connector, registries[connector], c.skip)
 				if code, stderr := r.runConfig(t.Context(), t, config); code != 0 {
 					t.Fatalf("exit code %d:\n%s", code, stderr)
 				}

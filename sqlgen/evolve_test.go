@@ -258,3 +258,23 @@ func document(t *testing.T, begin, want string) {
 		t.Errorf("%s is not what the code does; write it anew with -update\n%s", path, want)
 	}
 }
+
+// The catalog writes a double's default out.
+func TestDefaultsOfDoublesAreComparedByValue(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		kind           schema.Kind
+		source, stored string
+		want           bool
+	}{
+		{schema.Float64, "1e10", "'10000000000'::double precision", true},
+		{schema.Float64, "0.0000001", "'1e-07'::double precision", true},
+		{schema.Float32, "0.1", "0.1", true},
+		{schema.Float64, "1e10", "'10000000001'::double precision", false},
+		{schema.Varchar, "'1e10'", "'10000000000'::character varying", false},
+	} {
+		if got := sameDefault(schema.Type{Kind: test.kind}, &test.source, &test.stored); got != test.want {
+			t.Errorf("%s and %s: got %v, want %v", test.source, test.stored, got, test.want)
+		}
+	}
+}

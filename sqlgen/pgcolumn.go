@@ -85,7 +85,7 @@ func (w *pgEvolution) alterColumn(i int) {
 	again := w.changeType(has, from.Type, to.Type)
 	w.changeNull(has, from, &to)
 	// One that is written as an array means nothing to a SET's column that is text, and the other way round.
-	if like := isArray(has.Type) == isArray(to.Type); like && (again || !sameDefault(from.Default, to.Default)) {
+	if like := isArray(has.Type) == isArray(to.Type); like && (again || !sameDefault(to.Type, from.Default, to.Default)) {
 		w.changeDefault(has, from, &to)
 	}
 	if to.AutoIncrement && !from.AutoIncrement && !has.AutoIncrement {
@@ -110,7 +110,7 @@ func incomplete(from schema.Column, has, to *schema.Column) *schema.Column {
 func (w *pgEvolution) dropImplicit(i int, has *schema.Column) {
 	to := w.To.Columns[i]
 	implicit, ok := pgImplicit(w.source(i).Type, to.Type)
-	if ok && to.Default == nil && to.NotNull && sameDefault(has.Default, &implicit) {
+	if ok && to.Default == nil && to.NotNull && sameDefault(has.Type, has.Default, &implicit) {
 		w.alter(ChangeDefault, "ALTER COLUMN %s DROP DEFAULT", w.Quote(has.Name))
 		has.Default = nil
 	}
@@ -183,10 +183,10 @@ func (w *pgEvolution) changeNull(has, from, to *schema.Column) {
 
 // changeDefault follows the source's default where the target's is the source's former one.
 func (w *pgEvolution) changeDefault(has, from, to *schema.Column) {
-	if has.AutoIncrement || to.AutoIncrement || sameDefault(has.Default, to.Default) {
+	if has.AutoIncrement || to.AutoIncrement || sameDefault(has.Type, has.Default, to.Default) {
 		return
 	}
-	if has.Default != nil && !sameDefault(has.Default, from.Default) {
+	if has.Default != nil && !sameDefault(has.Type, has.Default, from.Default) {
 		w.keep(ChangeDefault, has.Name, "the target's default is its own choice")
 		return
 	}

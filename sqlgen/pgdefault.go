@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -73,13 +74,19 @@ func pgLiteral(s string) string {
 	return quoted
 }
 
-// sameDefault says whether two defaults are one, of which each is as pgDefault writes it or as the catalog does: 'new' is
-// 'new'::character varying there, and -5 is '-5'::integer.
-func sameDefault(a, b *string) bool {
+// sameDefault says whether two defaults of a column of type t are one, of which each is as pgDefault writes it or as the catalog does: 'new'
+// is 'new'::character varying there, -5 is '-5'::integer, and a double's 1e10 is '10000000000'::double precision.
+func sameDefault(t schema.Type, a, b *string) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return pgConstant(*a) == pgConstant(*b)
+	x, y := pgConstant(*a), pgConstant(*b)
+	if bits := map[schema.Kind]int{schema.Float32: 32, schema.Float64: 64}[t.Kind]; bits > 0 {
+		f, errX := strconv.ParseFloat(x, bits)
+		g, errY := strconv.ParseFloat(y, bits)
+		return x == y || errX == nil && errY == nil && f == g
+	}
+	return x == y
 }
 
 func pgConstant(expr string) string {

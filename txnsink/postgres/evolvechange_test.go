@@ -41,7 +41,7 @@ var labelledTypes = []schema.Type{
 }
 
 var evolvingDefaults = map[schema.Kind]string{
-	schema.Int16: "-5", schema.Int32: "7", schema.Int64: "0", schema.Decimal: "-1.50", schema.Float64: "2.5", schema.Varchar: `it's \`, schema.Enum: "b", schema.Set: "a,a b",
+	schema.Int16: "-5", schema.Int32: "7", schema.Int64: "0", schema.Decimal: "-1.50", schema.Float64: "1e10", schema.Varchar: `it's \`, schema.Enum: "b", schema.Set: "a,a b",
 	schema.Date: "2024-02-29", schema.Timestamp: "CURRENT_TIMESTAMP", schema.Bit: "b'1'",
 }
 

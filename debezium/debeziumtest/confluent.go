@@ -1,12 +1,9 @@
 package debeziumtest
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 
@@ -35,30 +32,13 @@ type ConfluentReference struct {
 // LoadConfluent reads a file with one schema a line, as the registry answered, with its id:
 //
 //	{"id": 7, "schemaType": "PROTOBUF", "references": [], "schema": "syntax = ..."}
-func LoadConfluent(file string) (_ Confluent, err error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, fmt.Errorf("recorded schemas: %w", err)
+func LoadConfluent(file string) (Confluent, error) {
+	type line struct {
+		ID int64 `json:"id"`
+		ConfluentSchema
 	}
-	defer func() {
-		if e := f.Close(); err == nil && e != nil {
-			err = fmt.Errorf("recorded schemas: %w", e)
-		}
-	}()
 	out := Confluent{}
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, maxLine)
-	for lines.Scan() {
-		var l struct {
-			ID int64 `json:"id"`
-			ConfluentSchema
-		}
-		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
-			return nil, fmt.Errorf("recorded schemas %s: %w", file, err)
-		}
-		out[l.ID] = l.ConfluentSchema
-	}
-	return out, lines.Err()
+	return out, eachSchema(file, func(l *line) { out[l.ID] = l.ConfluentSchema })
 }
 
 // Schema implements [debezium.Schemas].

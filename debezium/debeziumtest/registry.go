@@ -24,32 +24,40 @@ type Schemas map[debezium.SchemaID]string
 //
 // The id is the content id, which Apicurio's Confluent-compatible API has; a schema's text has one. The global id is
 // another number, of one version of one topic's schema.
-func LoadSchemas(file string) (_ Schemas, err error) {
+func LoadSchemas(file string) (Schemas, error) {
+	type line struct {
+		ID       int64  `json:"id"`
+		GlobalID int64  `json:"global_id"`
+		Schema   string `json:"schema"`
+	}
+	out := Schemas{}
+	return out, eachSchema(file, func(l *line) {
+		out[debezium.SchemaID{Kind: debezium.ContentID, ID: l.ID}] = l.Schema
+		out[debezium.SchemaID{Kind: debezium.GlobalID, ID: l.GlobalID}] = l.Schema
+	})
+}
+
+// eachSchema reads a file with one schema a line.
+func eachSchema[T any](file string, take func(*T)) (err error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, fmt.Errorf("recorded schemas: %w", err)
+		return fmt.Errorf("recorded schemas: %w", err)
 	}
 	defer func() {
 		if e := f.Close(); err == nil && e != nil {
 			err = fmt.Errorf("recorded schemas: %w", e)
 		}
 	}()
-	out := Schemas{}
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
-		var l struct {
-			ID       int64  `json:"id"`
-			GlobalID int64  `json:"global_id"`
-			Schema   string `json:"schema"`
-		}
+		var l T
 		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
-			return nil, fmt.Errorf("recorded schemas %s: %w", file, err)
+			return fmt.Errorf("recorded schemas %s: %w", file, err)
 		}
-		out[debezium.SchemaID{Kind: debezium.ContentID, ID: l.ID}] = l.Schema
-		out[debezium.SchemaID{Kind: debezium.GlobalID, ID: l.GlobalID}] = l.Schema
+		take(&l)
 	}
-	return out, lines.Err()
+	return lines.Err()
 }
 
 // Schema implements [debezium.Schemas].

@@ -53,24 +53,7 @@ func (r *reading) avroEnvelope(c *avroCursor, s *avroSchema, e *Event) error {
 	if err := c.end(); err != nil {
 		return err
 	}
-	switch s.kind {
-	case envelopeKind:
-		r.form.enveloped = true
-		return p.envelope(e)
-	case heartbeatKind:
-		e.Op = Heartbeat
-	case transactionKind:
-		e.Op = Transaction
-		return p.marker(e)
-	case schemaChangeKind:
-		e.Op = SchemaChange
-		var err error
-		e.Change, err = parseChange(p.ddl, p.changes, e.Source.Connector)
-		return err
-	default:
-		return unrecognised(&s.message)
-	}
-	return nil
+	return r.eventOf(s.kind, &p, &s.message, e)
 }
 
 // avroFlatRow moves c over a flattened row, whose union's index was read, and makes the event of it.

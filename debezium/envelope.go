@@ -232,6 +232,17 @@ func (r *reading) jsonMessage(m *message, c cursor, record *Record, e *Event) er
 	if k == unknownKind {
 		k = p.kind(e)
 	}
+	if k == unknownKind && m == nil {
+		*e = Event{Key: e.Key, Partition: e.Partition, Offset: e.Offset, Bytes: e.Bytes}
+		if ok, err := r.bareFlatRow(&start, record, e); ok || err != nil {
+			return err
+		}
+	}
+	return r.eventOf(k, &p, m, e)
+}
+
+// eventOf makes the event of a message of kind k that held p, whatever it was written in. m is its schema, if it has one.
+func (r *reading) eventOf(k kind, p *payload, m *message, e *Event) (err error) {
 	switch k {
 	case envelopeKind:
 		r.form.enveloped = true
@@ -243,16 +254,9 @@ func (r *reading) jsonMessage(m *message, c cursor, record *Record, e *Event) er
 		return p.marker(e)
 	case schemaChangeKind:
 		e.Op = SchemaChange
-		var err error
 		e.Change, err = parseChange(p.ddl, p.changes, e.Source.Connector)
 		return err
 	default:
-		if m == nil {
-			*e = Event{Key: e.Key, Partition: e.Partition, Offset: e.Offset, Bytes: e.Bytes}
-			if ok, err := r.bareFlatRow(&start, record, e); ok || err != nil {
-				return err
-			}
-		}
 		return unrecognised(m)
 	}
 	return nil

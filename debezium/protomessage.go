@@ -88,23 +88,7 @@ func (r *reading) protoMessage(f *protoFile, data []byte, record *Record, e *Eve
 	if err := r.protoPayload(&c, s, e, &p); err != nil {
 		return err
 	}
-	switch s.kind {
-	case envelopeKind:
-		r.form.enveloped = true
-		return p.envelope(e)
-	case heartbeatKind:
-		e.Op = Heartbeat
-	case transactionKind:
-		e.Op = Transaction
-		return p.marker(e)
-	case schemaChangeKind:
-		e.Op = SchemaChange
-		e.Change, err = parseChange(p.ddl, p.changes, e.Source.Connector)
-		return err
-	default:
-		return unrecognised(&s.message)
-	}
-	return nil
+	return r.eventOf(s.kind, &p, &s.message, e)
 }
 
 // protoPayload moves c over the fields of a message that is no row.

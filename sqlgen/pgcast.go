@@ -44,16 +44,12 @@ func (e *pgEncoder) cast() appender {
 }
 
 func (e *pgEncoder) castDecimal() appender {
-	number := decimalOf(e.m, e.field)
+	number := e.fitting()
 	if number == nil {
 		return nil
 	}
-	precision, scale := e.column.Type.Length, e.column.Type.Scale
 	return func(dst []byte, v *debezium.Value) ([]byte, error) {
 		d, err := number(v)
-		if err == nil {
-			d, err = d.fit(precision, scale)
-		}
 		if err != nil {
 			return dst, err
 		}

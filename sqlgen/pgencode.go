@@ -165,20 +165,32 @@ func (d decimal) int64() (int64, error) {
 }
 
 func (e *pgEncoder) numeric() Encoder {
+	number := e.fitting()
+	if number == nil {
+		return nil
+	}
+	return func(dst []byte, v *debezium.Value) ([]byte, error) {
+		d, err := number(v)
+		if err != nil {
+			return dst, err
+		}
+		return appendNumeric(dst, d)
+	}
+}
+
+// fitting returns how a decimal is read that the column holds exactly. nil: the values are no decimals.
+func (e *pgEncoder) fitting() func(*debezium.Value) (decimal, error) {
 	number := decimalOf(e.m, e.field)
 	if number == nil {
 		return nil
 	}
 	precision, scale := e.column.Type.Length, e.column.Type.Scale
-	return func(dst []byte, v *debezium.Value) ([]byte, error) {
+	return func(v *debezium.Value) (decimal, error) {
 		d, err := number(v)
-		if err == nil {
-			d, err = d.fit(precision, scale)
-		}
 		if err != nil {
-			return dst, err
+			return d, err
 		}
-		return appendNumeric(dst, d)
+		return d.fit(precision, scale)
 	}
 }
 
